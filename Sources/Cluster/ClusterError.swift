@@ -95,6 +95,10 @@ package enum ClusterError: Error, Sendable, Equatable, CustomStringConvertible {
                 + "disk if that comes to no end; the end of \(log):\(Self.quoted(lines))"
         case .cancelled:
             "the start of the private cluster was given up: the daemon is stopping"
+        case .system(let action, let path, EROFS):
+            "could not \(action) \(path): \(Self.text(of: EROFS)); the unit may write to its state directory alone: "
+                + "ReadWritePaths= below [Service] adds [embedded] directory, once it is there and the daemon's user's own "
+                + "(systemctl edit posthouse)"
         case .system(let action, let path, let code):
             "could not \(action) \(path): \(Self.text(of: code)); see whose it is and on which disk (ls -ld \(path); "
                 + "df \(path))"

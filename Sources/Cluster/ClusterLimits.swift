@@ -8,6 +8,11 @@ enum ClusterLimits {
     /// Bytes of shared_buffers. The checkpoint of a stop writes what has changed in them; the page cache of the kernel
     /// serves the rest.
     static let sharedBuffers: ClosedRange<UInt64> = (128 << 20)...(2 << 30)
+    /// max_connections is at least the first, which is PostgreSQL's own default, and larger than the daemon's pool by
+    /// the second: for its other connections, for commands beside it, for whoever looks with psql, and for the three
+    /// that PostgreSQL keeps to a superuser.
+    static let connectionsMin = 100
+    static let connectionsBeside = 20
     /// Bytes of max_wal_size: the disk that the log may take between checkpoints, and what a recovery replays.
     static let walBytes: ClosedRange<UInt64> = (512 << 20)...(4 << 30)
     /// How often a start or a stop that takes long is logged.

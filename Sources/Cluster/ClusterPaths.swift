@@ -7,12 +7,14 @@ internal import Glibc
 ///     DIRECTORY/cluster.new-*  one that initdb is still making
 ///     DIRECTORY/cluster.log    what the server writes
 ///     DIRECTORY/cluster.moved  says where its ledger went, if it did
+///     DIRECTORY/cluster.empty  says that it was found without one, while another database was in use
 struct ClusterPaths: Sendable {
     let directory: String
     var data: String { directory + "/cluster" }
     var lock: String { directory + "/cluster.lock" }
     var log: String { directory + "/cluster.log" }
     var moved: String { directory + "/cluster.moved" }
+    var empty: String { directory + "/cluster.empty" }
     var unfinishedPrefix: String { "cluster.new-" }
 
     /// Makes the directory if it is missing, and checks that the account can reach it. The account depends on what is

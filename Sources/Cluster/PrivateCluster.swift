@@ -37,9 +37,11 @@ package actor PrivateCluster {
     /// Takes over the server that runs on `directory`, or starts it, after making the cluster if there is none. Returns
     /// when it accepts connections. Cancelling the task stops what was begun.
     ///
-    /// - Parameter directory: absolute; the cluster is a directory in it. Made if it is missing.
+    /// - Parameters:
+    ///   - directory: absolute; the cluster is a directory in it. Made if it is missing.
+    ///   - pool: connections of the caller's pool: a server that is started has room for them.
     package static func start(
-        directory: String, observe: @escaping Observer, hostEnvironment: HostEnvironment = .current
+        directory: String, pool: Int = 0, observe: @escaping Observer, hostEnvironment: HostEnvironment = .current
     ) async throws(ClusterError) -> PrivateCluster {
         let (paths, account) = try await ClusterPaths.prepare(directory)
         let lock = try DirectoryLock(paths, account: account)
@@ -48,7 +50,7 @@ package actor PrivateCluster {
         await Initialisation.removeLeftovers(paths, account)
         var launcher = ServerLauncher(
             paths: paths, account: account, binaries: binaries,
-            socketDirectory: try SocketDirectory.make(for: paths, account: account, in: hostEnvironment),
+            socketDirectory: try SocketDirectory.make(for: paths, account: account, in: hostEnvironment), pool: pool,
             observe: observe)
         if existing == nil { try await Initialisation.run(paths, account, binaries) }
         let found = try await launcher.takeOver()

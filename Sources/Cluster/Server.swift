@@ -15,6 +15,8 @@ struct ServerLauncher: Sendable {
     let account: Account
     let binaries: Binaries
     var socketDirectory: String
+    /// Connections of the daemon's pool.
+    let pool: Int
     let observe: Observer
 
     /// The server that an earlier daemon left running and that answers; nil when there is none. One that runs but does
@@ -49,7 +51,7 @@ struct ServerLauncher: Sendable {
         }
         try await Predecessor.clear(data: paths.data, socketDirectory: socketDirectory)
         try await Roles.separate(paths, account, binaries)
-        try await Settings.write(in: paths.data, account, binaries)
+        try await Settings.write(in: paths.data, pool: pool, account, binaries)
         let log = try openLog()
         let offset = logSize()
         let (pids, announce) = AsyncStream.makeStream(of: pid_t.self)

@@ -29,15 +29,20 @@ enum Settings {
     static let includeFile = "posthouse.conf"
 
     /// Writes posthouse.conf. Done at each start: a newer Posthouse has other defaults, a larger machine other sizes.
-    /// - Parameter data: a data directory with a postgresql.conf.
-    static func write(in data: String, _ account: Account, _ binaries: Binaries) async throws(ClusterError) {
+    /// - Parameters:
+    ///   - data: a data directory with a postgresql.conf.
+    ///   - pool: connections of the daemon that uses it; 0: none does yet.
+    static func write(
+        in data: String, pool: Int = 0, _ account: Account, _ binaries: Binaries
+    ) async throws(ClusterError) {
         // A server without LZ4 refuses to start with it, so it is asked first; -C prints a setting and ends.
         let lz4 = try? await Tool.output(
             of: binaries.postgres, ["-D", data, "-c", "wal_compression=lz4", "-C", "wal_compression"], as: account)
         if Task.isCancelled { throw .cancelled }
         let path = data + "/" + includeFile
         do throws(ClusterError) {
-            try Files.replace(path, with: defaults(for: .of(directory: data), hasLZ4: lz4 != nil), owner: account)
+            try Files.replace(
+                path, with: defaults(for: .of(directory: data), hasLZ4: lz4 != nil, pool: pool), owner: account)
         } catch {
             // A full disk must not hinder a start: the file of the last one is as good.
             if Files.status(path) == nil { throw error }
@@ -45,11 +50,11 @@ enum Settings {
     }
 
     /// The text of posthouse.conf. Pure.
-    static func defaults(for machine: MachineSize, hasLZ4: Bool) -> String {
+    static func defaults(for machine: MachineSize, hasLZ4: Bool, pool: Int = 0) -> String {
         """
         # Written by Posthouse at each start. Own settings belong into postgresql.conf, below its include of this file.
         # The pool, commands beside it, and whoever looks with psql.
-        max_connections = 100
+        max_connections = \(max(ClusterLimits.connectionsMin, pool + ClusterLimits.connectionsBeside))
         # A look-up over all periods locks each of their tables and indexes.
         max_locks_per_transaction = 256
         # A quarter of the memory, within \(ClusterLimits.sharedBuffers.lowerBound >> 20) MB and \

@@ -5,6 +5,7 @@ internal import Vocabulary
 struct Check {
     var report: Report
     let secrets: SecretResolver
+    let libraries: LibraryChecks
     let isRoot: Bool
     /// Names of integrations of which a secret could not be read.
     var incompleteIntegrations: Set<String> = []

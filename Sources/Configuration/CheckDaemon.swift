@@ -35,10 +35,15 @@ extension Check {
         }
         let certificate = path("certificate", of: inner)
         let key = path("key", of: inner)
-        if let certificate { readable(certificate, "certificate") }
-        if let key { readable(key, "key", isSecret: true) }
+        var isReadable = true
+        if let certificate, !readable(certificate, "certificate") { isReadable = false }
+        if let key, !readable(key, "key", isSecret: true) { isReadable = false }
         guard let certificate, let key else { return nil }
-        return TLSFiles(certificate: certificate.value, key: key.value)
+        let files = TLSFiles(certificate: certificate.value, key: key.value)
+        if isReadable, let reason = libraries.certificate(files) {
+            report.error("`tls` cannot be used: \(Quote.printable(reason))", at: entry.node.span)
+        }
+        return files
     }
 
     /// Reads `[database]`. libpq interprets the url; only a password in clear text is noticed here.
@@ -78,7 +83,16 @@ extension Check {
 
     /// A connection string, in clear text or as a secret.
     private mutating func connectionString(_ key: String, of view: TableView) -> Secret? {
-        if let entry = view[key], entry.node.entries != nil { return secret(entry.node, key: key) }
+        guard let entry = view[key],
+            let found = entry.node.entries == nil ? clearText(key, of: view) : secret(entry.node, key: key)
+        else { return nil }
+        if let reason = libraries.connectionString(found.withBytes { String(decoding: $0, as: UTF8.self) }) {
+            report.error("`\(key)` cannot be used: \(Quote.printable(reason))", at: entry.node.span)
+        }
+        return found
+    }
+
+    private mutating func clearText(_ key: String, of view: TableView) -> Secret? {
         guard let text = string(key, of: view) else { return nil }
         if holdsPassword(text.value) {
             report.warning(

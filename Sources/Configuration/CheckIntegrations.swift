@@ -44,7 +44,9 @@ extension Check {
         let order = choice("order", of: view, as: Integration.Order.self)?.value
         let confirmTimeout = confirmTimeout(of: view)
         let authorities = path("ca_file", of: view)
-        if let authorities { readable(authorities, "ca_file") }
+        if let authorities, readable(authorities, "ca_file"), let reason = libraries.authorities(authorities.value) {
+            report.error(Quote.printable(reason), at: authorities.span)
+        }
         guard let name, let url, let events else { return nil }
         if keys.count < nodes.count || headers.count < view["headers"]?.node.entries?.count ?? 0 {
             incompleteIntegrations.insert(name)

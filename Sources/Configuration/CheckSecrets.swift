@@ -132,7 +132,8 @@ extension Check {
     }
 
     /// A file that the daemon opens later, by its path.
-    mutating func readable(_ path: Located<String>, _ key: String, isSecret: Bool = false) {
+    /// - Returns: whether it could be read here, and has a PEM block.
+    mutating func readable(_ path: Located<String>, _ key: String, isSecret: Bool = false) -> Bool {
         outside.add(file: path.value)
         switch secrets.reader.readFile(path.value, ConfigurationLimits.certificateBytesMax) {
         case .success(let file):
@@ -141,9 +142,8 @@ extension Check {
                     "the file \(Quote.value(path.value)) can be read by everyone on this machine; chmod o-r would end that",
                     at: path.span)
             }
-            if file.bytes.firstRange(of: "-----BEGIN ".utf8) == nil {
-                report.error("`\(key)` must be \("the path of a PEM file"); this file has no PEM block", at: path.span)
-            }
+            if file.bytes.firstRange(of: "-----BEGIN ".utf8) != nil { return true }
+            report.error("`\(key)` must be \("the path of a PEM file"); this file has no PEM block", at: path.span)
         case .failure(.notPermitted) where secrets.purpose == .check:
             report.warning("the file \(Quote.value(path.value)) cannot be read here: permission denied", at: path.span)
         case .failure(.notFound)
@@ -154,5 +154,6 @@ extension Check {
         case .failure(let failure):
             report.error("the file \(Quote.value(path.value)) cannot be read: \(failure.text)", at: path.span)
         }
+        return false
     }
 }

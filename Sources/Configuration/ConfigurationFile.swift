@@ -39,13 +39,18 @@ package struct LoadOutcome: Sendable {
 
 /// Reads a file into a checked `Configuration`, or into all that is wrong with it.
 package enum ConfigurationFile {
+    /// The file that the package's unit runs by, and commands without `--config`.
+    package static let standardPath = "/etc/posthouse/posthouse.toml"
+
     /// Reads and checks a file. Never throws: a file that cannot be read is a diagnostic too.
     package static func load(
-        path: String, purpose: Purpose, reader: SecretReader = .system, isRoot: Bool = geteuid() == 0
+        path: String, purpose: Purpose, reader: SecretReader = .system, libraries: LibraryChecks = .none,
+        isRoot: Bool = geteuid() == 0
     ) -> LoadOutcome {
         switch reader.readFile(path, ConfigurationLimits.fileBytesMax) {
         case .success(let file):
-            return checkText(file.bytes, fileName: path, purpose: purpose, reader: reader, isRoot: isRoot)
+            return checkText(
+                file.bytes, fileName: path, purpose: purpose, reader: reader, libraries: libraries, isRoot: isRoot)
         case .failure(let failure):
             var report = Report(file: path, source: SourceText([]))
             report.error("cannot be read: \(failure.text)\(remedy(failure, path, reader))", at: nil)
@@ -67,14 +72,14 @@ package enum ConfigurationFile {
 
     /// Checks the bytes of a file. Everything outside them is read through `reader`.
     package static func checkText(
-        _ bytes: [UInt8], fileName: String, purpose: Purpose, reader: SecretReader, isRoot: Bool
+        _ bytes: [UInt8], fileName: String, purpose: Purpose, reader: SecretReader, libraries: LibraryChecks = .none,
+        isRoot: Bool
     ) -> LoadOutcome {
         var report = Report(file: fileName, source: SourceText(bytes))
         do throws(TomlError) {
             let root = try TomlReader.read(bytes)
-            let directory = fileName.lastIndex(of: "/").map { String(fileName[..<$0]) }
-            let resolver = SecretResolver(purpose: purpose, reader: reader, directory: directory)
-            var check = Check(report: report, secrets: resolver, isRoot: isRoot)
+            let resolver = SecretResolver(purpose: purpose, reader: reader, file: fileName)
+            var check = Check(report: report, secrets: resolver, libraries: libraries, isRoot: isRoot)
             let configuration = check.configuration(from: root)
             return LoadOutcome(
                 configuration: configuration, diagnostics: check.report.diagnostics, outside: check.outside)

@@ -36,9 +36,9 @@ package struct SecretReader: Sendable {
     /// The name, or else the number, of the user that this process runs as.
     package var userName: @Sendable () -> String = { "\(geteuid())" }
 
-    /// The credentials of the daemon that runs, for commands beside it; nil: this process may not look, or there are
-    /// none.
-    package var daemonsCredentials: @Sendable () -> String? = { nil }
+    /// The credentials of the daemon that runs by a configuration file, for commands beside it; nil: this process may
+    /// not look, there are none, or the daemon runs by another file.
+    package var daemonsCredentials: @Sendable (_ file: String) -> String? = { _ in nil }
 
     /// The process's own environment and the file system.
     package static let system = SecretReader(
@@ -62,11 +62,20 @@ package struct SecretReader: Sendable {
             guard let entry = getpwuid(geteuid()), let name = entry.pointee.pw_name else { return "\(geteuid())" }
             return String(cString: name)
         },
-        daemonsCredentials: {
-            // As systemd lays them out for the unit of the package (systemd.exec(5)).
+        daemonsCredentials: { file in
+            // As systemd lays them out for the unit of the package (systemd.exec(5)). A unit that runs by another file
+            // has others: by these a command would reach the database of this one.
             let directory = "/run/credentials/posthouse.service"
-            return access(directory, R_OK | X_OK) == 0 ? directory : nil
+            guard isSame(file, ConfigurationFile.standardPath), access(directory, R_OK | X_OK) == 0 else { return nil }
+            return directory
         })
+
+    /// Whether two paths lead to one file.
+    private static func isSame(_ one: String, _ other: String) -> Bool {
+        var (first, second) = (stat(), stat())
+        guard stat(one, &first) == 0, stat(other, &second) == 0 else { return false }
+        return first.st_dev == second.st_dev && first.st_ino == second.st_ino
+    }
 
     /// Reads regular files only, opened without blocking: a FIFO in the place of a secret must not hold up a start.
     private static func readRegularFile(_ path: String, bytesMax: Int) throws(Failure) -> File {

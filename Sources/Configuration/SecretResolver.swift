@@ -47,8 +47,11 @@ struct SecretResolver: Sendable {
 
     let purpose: Purpose
     let reader: SecretReader
-    /// The directory of the configuration file, without a slash at the end; nil: the working directory.
-    let directory: String?
+    /// The path of the configuration file.
+    let file: String
+
+    /// Its directory, without a slash at the end; nil: the working directory.
+    private var directory: String? { file.lastIndex(of: "/").map { String(file[..<$0]) } }
 
     /// Whether systemd has handed this process no credentials, as it does within the unit alone.
     var isOutsideUnit: Bool { reader.environment(Self.credentialsDirectory) == nil }
@@ -73,24 +76,27 @@ struct SecretResolver: Sendable {
             return outcome(Array(value.utf8), isReadableByOthers: false)
         case .credential(let name):
             if let credentials = reader.environment(Self.credentialsDirectory) {
-                return file(credentials + "/" + name, of: reference, judgesMode: false)
+                return read(credentials + "/" + name, of: reference, judgesMode: false)
             }
             // What is not among them may come with the next reload.
-            if purpose == .check, let credentials = reader.daemonsCredentials() {
+            if purpose == .check, let credentials = reader.daemonsCredentials(file) {
                 let path = credentials + "/" + name
                 switch reader.readFile(path, ConfigurationLimits.secretBytesMax) {
                 case .failure(.notFound), .failure(.notPermitted): break
-                default: return file(path, of: reference, judgesMode: false)
+                default: return read(path, of: reference, judgesMode: false)
                 }
             }
+            // A command beside a unit that runs by another file than the package's has to say which unit it is.
+            let remedy = purpose == .check ? "; /run/credentials/UNIT is that of a unit that runs" : ""
             return .unreadable(
-                reason: "$CREDENTIALS_DIRECTORY is not set, as it is outside the unit", isExcused: purpose == .check)
+                reason: "$CREDENTIALS_DIRECTORY is not set, as it is outside the unit\(remedy)",
+                isExcused: purpose == .check)
         case .file(let path):
-            return file(self.path(path), of: reference, judgesMode: true)
+            return read(self.path(path), of: reference, judgesMode: true)
         }
     }
 
-    private func file(_ path: String, of reference: SecretReference, judgesMode: Bool) -> Outcome {
+    private func read(_ path: String, of reference: SecretReference, judgesMode: Bool) -> Outcome {
         switch reader.readFile(path, ConfigurationLimits.secretBytesMax) {
         case .success(let file): outcome(file.bytes, isReadableByOthers: judgesMode && file.isReadableByOthers)
         case .failure(let failure):

@@ -9,6 +9,8 @@ package struct SpoolFacts: Sendable {
     package let sources: [String]
     /// False: this user may not look into it.
     package let isVisible: Bool
+    /// False: the settings of the unit keep the daemon from writing there.
+    package let isWritable: Bool
     package let webhooks: Int
     /// Folders of daemons that this user may not look into.
     package let unreadable: Int
@@ -24,13 +26,15 @@ package struct SpoolFacts: Sendable {
     package let headroomBytes: Int
 
     package init(
-        directory: String, bytesMax: Int, sources: [String], isVisible: Bool, webhooks: Int, unreadable: Int,
-        oldestMilliseconds: Int64?, unconfigured: [String], damaged: Int, disk: DiskSpace?, headroomBytes: Int
+        directory: String, bytesMax: Int, sources: [String], isVisible: Bool, isWritable: Bool = true, webhooks: Int,
+        unreadable: Int, oldestMilliseconds: Int64?, unconfigured: [String], damaged: Int, disk: DiskSpace?,
+        headroomBytes: Int
     ) {
         self.directory = directory
         self.bytesMax = bytesMax
         self.sources = sources
         self.isVisible = isVisible
+        self.isWritable = isWritable
         self.webhooks = webhooks
         self.unreadable = unreadable
         self.oldestMilliseconds = oldestMilliseconds
@@ -56,6 +60,15 @@ package enum SpoolFindings {
             ]
         }
         var found: [DoctorFinding] = []
+        if !spool.sources.isEmpty, !spool.isWritable {
+            found.append(
+                DoctorFinding(
+                    .spool, .wrong,
+                    "the unit may not write to \(spool.directory): no webhook of "
+                        + "\(spool.sources.joined(separator: ", ")) would be kept",
+                    do: "let ReadWritePaths= below [Service] name it (systemctl edit posthouse); "
+                        + "systemctl restart posthouse"))
+        }
         if spool.unreadable > 0 {
             found.append(
                 DoctorFinding(

@@ -26,14 +26,22 @@ package struct UnitFacts: Sendable, Hashable {
     package let hidesHome: Bool
     /// Its /tmp and /var/tmp are its own.
     package let hasOwnTemporaryFiles: Bool
+    /// Where alone it may write (`ProtectSystem=strict`); nil: wherever its user may.
+    let writable: [String]?
 
     package var isLoaded: Bool { loadState == "loaded" }
     package var isActive: Bool { activeState == "active" || activeState == "reloading" }
 
+    /// Whether its settings let it write to a folder.
+    package func mayWrite(to folder: String) -> Bool {
+        writable?.contains { folder == $0 || folder.hasPrefix($0 + "/") } ?? true
+    }
+
     /// The properties to ask systemd for, as `systemctl show -p` takes them.
     package static let properties =
         "Id,LoadState,ActiveState,SubState,UnitFileState,FragmentPath,DropInPaths,NeedDaemonReload,Listen,NRestarts,"
-        + "Result,User,Group,SupplementaryGroups,MainPID,ProtectHome,PrivateTmp"
+        + "Result,User,Group,SupplementaryGroups,MainPID,ProtectHome,PrivateTmp,ProtectSystem,ReadWritePaths,BindPaths,"
+        + "StateDirectory,CacheDirectory,LogsDirectory,RuntimeDirectory"
 
     /// Reads the output of `systemctl show UNIT… -p …`: lines KEY=VALUE, a blank line between two units. A key that has
     /// several values comes once for each. Lines of another form are left out.
@@ -70,5 +78,22 @@ package struct UnitFacts: Sendable, Hashable {
         listens = (values["Listen"] ?? []).filter { !$0.isEmpty }
         hidesHome = ["yes", "tmpfs"].contains(value("ProtectHome"))
         hasOwnTemporaryFiles = ["yes", "connected", "disconnected"].contains(value("PrivateTmp"))
+        writable = value("ProtectSystem") == "strict" ? Self.writable(value) : nil
+    }
+
+    /// What `ProtectSystem=strict` leaves a unit to write to (systemd.exec(5)).
+    private static func writable(_ value: (_ key: String) -> String) -> [String] {
+        func list(_ key: String) -> [String] { value(key).split(separator: " ").map(String.init) }
+        let roots = [
+            ("StateDirectory", "/var/lib/"), ("CacheDirectory", "/var/cache/"), ("LogsDirectory", "/var/log/"),
+            ("RuntimeDirectory", "/run/"),
+        ]
+        let own = roots.flatMap { key, root in list(key).map { root + $0 } }
+        // "-": it need not be there; "+": it is below RootDirectory=.
+        let named = list("ReadWritePaths").map { path in String(path.drop { $0 == "-" || $0 == "+" }) }
+        // SOURCE:DESTINATION:OPTIONS
+        let bound = list("BindPaths").compactMap { $0.split(separator: ":").dropFirst().first.map(String.init) }
+        let temporary = value("PrivateTmp") == "no" ? [] : ["/tmp", "/var/tmp"]
+        return own + named + bound + temporary
     }
 }

@@ -19,7 +19,7 @@ struct Exchange {
         case discarding(HTTPAnswer)
         /// The handler has the request.
         case answering(Pending)
-        /// The last answer is being written; further input is dropped.
+        /// The last answer is being written, or what is left of those before it; further input is dropped.
         case leaving(lingers: Bool)
         /// The last answer is written and our side is closed; the client's is read to its end, within limits.
         case lingering(bytesLeft: Int)
@@ -56,6 +56,8 @@ struct Exchange {
         case send(HTTPAnswer, AnswerStyle)
         /// Like `send`, and the handler is notified of an answer that is not its own.
         case reject(HTTPAnswer, AnswerStyle, IncomingHead?, reason: String)
+        /// No answer follows those that were sent: `lastAnswerWritten` is due once they are passed to the kernel.
+        case sendNoMore
         case closeOutput
         case close
     }
@@ -216,11 +218,15 @@ extension Exchange {
         return .nothing
     }
 
-    /// The client will send nothing more.
-    mutating func inputEnded() -> Action {
+    /// The client will send nothing more. It may still read: answers that are not written yet are not cut off.
+    mutating func inputEnded(now: NIODeadline) -> Action {
         switch phase {
-        case .leaving: .nothing
-        default: close()
+        case .leaving: return .nothing
+        case .idle, .head, .body, .discarding:
+            phase = .leaving(lingers: false)
+            deadline = now + waits.lastAnswer
+            return .sendNoMore
+        case .answering, .lingering, .closed: return close()
         }
     }
 }
@@ -234,7 +240,7 @@ extension Exchange {
         return finish(answer, nextBegan: pending.nextBegan, now: now)
     }
 
-    /// The last answer was passed to the kernel.
+    /// All that the connection is to get was passed to the kernel.
     mutating func lastAnswerWritten(now: NIODeadline) -> Action {
         guard case .leaving(let lingers) = phase else { return .nothing }
         guard lingers else { return close() }

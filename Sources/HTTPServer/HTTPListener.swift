@@ -25,12 +25,17 @@ package final class HTTPListener: Sendable {
 
     package var figures: HTTPServerFigures { connections.figures }
     package var openConnections: Int { connections.openCount }
+    /// False after `drain`, and once NIO has closed the socket at an error that it takes for lasting.
+    package var isListening: Bool { channel.isActive }
 
     /// Starts to listen and serve. Connections are spread over the loops of `group`, which stays the caller's.
-    /// - Parameter shortage: called on a loop when connections cannot be accepted for want of descriptors.
+    /// - Parameters:
+    ///   - shortage: called on a loop when connections cannot be accepted for want of descriptors.
+    ///   - failed: called once on a loop when the socket has closed without `drain`: no further connection is accepted.
     package static func start(
         listener: Listen, handler: some IncomingHandler, group: any EventLoopGroup, tls: TLSFiles? = nil,
-        limits: HTTPServerLimits = HTTPServerLimits(), shortage: @escaping @Sendable (AcceptFailure) -> Void = { _ in }
+        limits: HTTPServerLimits = HTTPServerLimits(), shortage: @escaping @Sendable (AcceptFailure) -> Void = { _ in },
+        failed: @escaping @Sendable () -> Void = {}
     ) async throws(HTTPServerError) -> HTTPListener {
         RequestDecoder.prepare()
         let connections = Connections()
@@ -45,6 +50,7 @@ package final class HTTPListener: Sendable {
                 throw error
             }
         }
+        channel.closeFuture.whenComplete { _ in if !connections.hasStoppedAccepting { failed() } }
         return HTTPListener(
             channel: channel, boundAddress: channel.localAddress?.listenAddress?.text ?? listener.text,
             connections: connections, certificate: certificate)

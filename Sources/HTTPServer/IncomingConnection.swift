@@ -155,7 +155,7 @@ final class IncomingConnection: ChannelDuplexHandler {
             noteDrain()
             perform(exchange.messageEnded(now: .now()))
         case .unservable(let error): perform(exchange.unservable(error, now: .now()))
-        case .inputEnd: perform(exchange.inputEnded())
+        case .inputEnd: perform(exchange.inputEnded(now: .now()))
         }
     }
 
@@ -202,6 +202,8 @@ final class IncomingConnection: ChannelDuplexHandler {
             connections.countRejected()
             handler.rejected(head, status: answer.status, reason: reason)
             send(answer, style, in: context)
+        // Without content: it is written when everything before it is.
+        case .sendNoMore: writeLast(context.channel.allocator.buffer(capacity: 0), in: context)
         case .closeOutput: context.close(mode: .output, promise: nil)
         case .close: context.close(promise: nil)
         }
@@ -213,6 +215,11 @@ final class IncomingConnection: ChannelDuplexHandler {
         guard style.closes else { return write(buffer, in: context) }
         // Input that was kept back is not answered any more.
         kept.removeAll()
+        writeLast(buffer, in: context)
+    }
+
+    /// Closing the channel would drop what is not written yet.
+    private func writeLast(_ buffer: ByteBuffer, in context: ChannelHandlerContext) {
         let written = context.eventLoop.makePromise(of: Void.self)
         written.futureResult.assumeIsolated().whenComplete { result in
             switch result {

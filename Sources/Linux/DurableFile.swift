@@ -19,6 +19,12 @@ package enum DurableFile {
 
         package var isMissing: Bool { errorNumber == ENOENT }
 
+        /// There is a file of that name.
+        package var isTaken: Bool { errorNumber == EEXIST }
+
+        /// Nothing may be written there: so is all that a unit of systemd does not name, with ProtectSystem=strict.
+        package var isReadOnly: Bool { errorNumber == EROFS }
+
         /// The disk has lost it, or it is no file: it cannot be read another time either. Anything else may pass, as a
         /// want of descriptors does, or is for somebody to set right, as its owner is.
         package var isDamage: Bool { [EIO, EBADMSG, EUCLEAN, ELOOP, EISDIR].contains(errorNumber) }
@@ -102,6 +108,19 @@ package enum DurableFile {
     /// Moves a file within a file system. It is durable once both folders are synced.
     package static func move(_ path: String, to target: String) throws(Failure) {
         guard rename(path, target) == 0 else { throw Failure(operation: "rename", path: path, errorNumber: errno) }
+    }
+
+    /// Like `move`, but never in place of another file: fails with `isTaken` then.
+    package static func move(_ path: String, toUnused target: String) throws(Failure) {
+        var failure = Renaming.rename(path, toUnused: target)
+        if failure == 0 { return }
+        // A file system that cannot refuse it by itself, as NFS: a name that is given between these two steps is lost.
+        if failure == EINVAL {
+            var status = stat()
+            guard lstat(target, &status) == 0 else { return try move(path, to: target) }
+            failure = EEXIST
+        }
+        throw Failure(operation: "rename", path: path, errorNumber: failure)
     }
 
     /// Removes a file; one that is not there is no failure. It is durable once the folder is synced.

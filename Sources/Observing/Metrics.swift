@@ -44,8 +44,9 @@ package struct Gauges: Sendable {
         }
     }
 
-    /// The database answers and can commit. While it cannot, `queues` is empty and its gauges are absent, not zero.
+    /// The database answers and can commit.
     package var databaseIsUp: Bool
+    /// As read last. Empty: not known, so its gauges are absent, not zero.
     package var queues: [Queue]
     /// Empty: not known.
     package var overdue: [Overdue]

@@ -28,6 +28,13 @@ package enum DatabaseError: Error, Hashable, Sendable {
         return refusal.sqlState.isRetryable
     }
 
+    /// The state of the server caused the error: what was asked for may succeed when it is back, has room, or commits
+    /// again (a primary without its synchronous standby does not).
+    package var isTemporary: Bool {
+        if case .commitUnknown = self { return true }
+        return isConnectionLevel || isRetryable
+    }
+
     /// The data caused the error: running the transaction again fails again.
     package var isDataError: Bool {
         guard case .refused(let refusal) = self else { return false }

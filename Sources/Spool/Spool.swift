@@ -39,6 +39,8 @@ package final class Spool: Sendable {
         var isClosed = false
         /// Those of daemons that are gone.
         var adopted: [SpoolFolder] = []
+        /// The names of those that were empty at the last look.
+        var emptyFolders: Set<String> = []
         /// The number of the newest file of the own folder that is counted: those behind it are not answered yet.
         var countedNumber: UInt64 = 0
         var reportedAt: [Trouble: ContinuousClock.Instant] = [:]
@@ -106,7 +108,7 @@ package final class Spool: Sendable {
         own = if let taken { taken.folder } else { try SpoolFolder.make(in: directory) }
         var tally = SpoolTally(bytesMax: bytesMax)
         tally.disk = DiskSpace.of(path: directory)
-        state = Mutex(State(tally: tally, countedNumber: taken?.files.last?.name.number ?? 0))
+        state = Mutex(State(tally: tally, countedNumber: own.newestNumber))
         if let taken { found(taken.files, in: own) }
         adoptNow()
     }
@@ -118,7 +120,8 @@ package final class Spool: Sendable {
     /// Whether a webhook that came now would be taken, as of the last look at the disk.
     package var hasRoom: Bool { state.withLock { !$0.isClosed && $0.tally.hasRoom } }
 
-    /// Looks at the disk, and adopts what daemons have left that are gone. To be called now and then.
+    /// Looks at the disk, adopts what daemons have left that are gone, and finds what somebody has copied here. To be
+    /// called now and then.
     package func look() async {
         _ = await reader.value { [self] in
             let disk = DiskSpace.of(path: directory)
@@ -128,6 +131,8 @@ package final class Spool: Sendable {
                 state.tally.failure = nil
             }
             adoptNow()
+            // Otherwise whoever records what waits lists it all the time.
+            if figures.webhooks == 0, !listNow().isEmpty { arrive.yield() }
         }
     }
 
@@ -146,8 +151,14 @@ package final class Spool: Sendable {
     }
 
     private func adoptNow() {
-        let adopted = state.withLock { $0.adopted }
+        let (adopted, emptyBefore) = state.withLock { ($0.adopted, $0.emptyFolders) }
+        var empty: Set<String> = []
         for folder in adopted where (try? SpoolFile.of(folder: folder.name, in: directory))?.isEmpty == true {
+            // Not at once: somebody may be copying files there.
+            guard emptyBefore.contains(folder.name) else {
+                empty.insert(folder.name)
+                continue
+            }
             try? folder.discard()
             state.withLock { $0.adopted.removeAll { $0 === folder } }
         }
@@ -156,17 +167,15 @@ package final class Spool: Sendable {
         for name in (try? SpoolFile.folders(in: directory)) ?? [] where !held.contains(name) {
             do throws(DurableFile.Failure) {
                 guard let (folder, files) = try SpoolFolder.take(name, in: directory) else { continue }
-                if files.isEmpty {
-                    try? folder.discard()
-                } else {
-                    state.withLock { $0.adopted.append(folder) }
-                    found(files, in: folder)
-                }
+                state.withLock { $0.adopted.append(folder) }
+                if files.isEmpty { empty.insert(name) }
+                found(files, in: folder)
             } catch {
                 guard state.withLock({ $0.foldersReported.insert(name).inserted }) else { continue }
                 observe(.warning("what waits in folder \(name) of the spool is not recorded until it can be: \(error)"))
             }
         }
+        state.withLock { $0.emptyFolders = empty }
     }
 
     // MARK: Writing
@@ -274,28 +283,32 @@ package final class Spool: Sendable {
     // MARK: Recording
 
     /// All files that wait here, in order: those of daemons that are gone first. What cannot be listed now comes later.
-    package func files() async -> [SpoolFile] {
-        await reader.value { [self] in
-            let (adopted, counted, added) = state.withLock { ($0.adopted, $0.countedNumber, $0.tally.added) }
-            var (files, isWhole) = ([SpoolFile](), true)
-            func list(_ folder: SpoolFolder) -> [SpoolFile] {
-                do throws(DurableFile.Failure) {
-                    return try SpoolFile.of(folder: folder.name, in: directory)
-                } catch {
-                    isWhole = false
-                    report(.unreadableFile, "\(error)")
-                    return []
-                }
+    package func files() async -> [SpoolFile] { await reader.value { [self] in listNow() } ?? [] }
+
+    private func listNow() -> [SpoolFile] {
+        let (adopted, counted, added) = state.withLock { state in
+            // Files behind those that are counted were copied there, unless something is being written.
+            if !state.isWriting { state.countedNumber = own.newestNumber }
+            return (state.adopted, state.countedNumber, state.tally.added)
+        }
+        var (files, isWhole) = ([SpoolFile](), true)
+        func list(_ folder: SpoolFolder) -> [SpoolFile] {
+            do throws(DurableFile.Failure) {
+                return try SpoolFile.of(folder: folder.name, in: directory)
+            } catch {
+                isWhole = false
+                report(.unreadableFile, "\(error)")
+                return []
             }
-            for folder in adopted { files += list(folder) }
-            let listed = list(own)
-            // What is being written may go again, with its group.
-            let newest = own.newestNumber
-            files += listed.filter { $0.name.number <= counted || $0.name.number > newest }
-            own.passOver(listed.last?.name.number ?? 0)
-            if isWhole { state.withLock { $0.tally.found(files, addedBefore: added) } }
-            return files
-        } ?? []
+        }
+        for folder in adopted { files += list(folder) }
+        let listed = list(own)
+        // What is being written may go again, with its group.
+        let newest = own.newestNumber
+        files += listed.filter { $0.name.number <= counted || $0.name.number > newest }
+        own.passOver(listed)
+        if isWhole { state.withLock { $0.tally.found(files, addedBefore: added) } }
+        return files
     }
 
     /// Reads files of these folders. Damaged ones are set aside and reported; what cannot be read now, or not by this

@@ -65,11 +65,11 @@ package struct SpoolFile: Sendable, Hashable {
     /// Where a damaged file is moved to.
     var damagedPath: String { Self.damagedFolder + "/" + folder + "-" + name.text }
 
-    /// The greatest number among the damaged files of one folder; 0: there are none.
+    /// As `SpoolName.newest`, of the damaged files of one folder.
     static func newestDamaged(of folder: String, in directory: String) -> UInt64 {
         let prefix = damagedFolder + "/" + folder + "-"
         let names = damaged(in: directory).filter { $0.hasPrefix(prefix) }
-        return names.compactMap { SpoolName(String($0.dropFirst(prefix.count)))?.number }.max() ?? 0
+        return SpoolName.newest(of: names.compactMap { SpoolName(String($0.dropFirst(prefix.count))) })
     }
 
     /// The folders of daemons, in no order that means anything.

@@ -9,14 +9,16 @@ final class SpoolFolder: Sendable {
     private static let attemptsMax = 8
 
     let name: String
-    let path: String
+    private let directory: String
     private let lock: FolderLock
     /// The number of the newest file, be it set aside: no name is given twice.
     private let newest: Mutex<UInt64>
 
-    private init(_ name: String, _ path: String, _ lock: FolderLock, newest: UInt64) {
+    private var path: String { directory + "/" + name }
+
+    private init(_ name: String, in directory: String, _ lock: FolderLock, newest: UInt64) {
         self.name = name
-        self.path = path
+        self.directory = directory
         self.lock = lock
         self.newest = Mutex(newest)
     }
@@ -28,7 +30,7 @@ final class SpoolFolder: Sendable {
     /// Makes a folder that no daemon has.
     static func make(in directory: String) throws(DurableFile.Failure) -> SpoolFolder {
         var path = directory
-        // Another daemon that starts may find the new folder empty before it is locked, and remove it.
+        // Another daemon that starts may find the new folder before it is locked, and adopt it.
         for _ in 0..<attemptsMax {
             let digits = String(UInt64.random(in: .min ... .max), radix: 16)
             let name = String(repeating: "0", count: nameDigits - digits.utf8.count) + digits
@@ -51,33 +53,49 @@ final class SpoolFolder: Sendable {
         // One that cannot be removed takes room, and nothing else.
         for file in try DurableFile.files(of: unfinished) { try? DurableFile.remove(unfinished + "/" + file.name) }
         let files = try SpoolFile.of(folder: name, in: directory)
-        let newest = max(files.last?.name.number ?? 0, SpoolFile.newestDamaged(of: name, in: directory))
-        return (SpoolFolder(name, path, lock, newest: newest), files)
+        let newest = max(SpoolName.newest(of: files.map(\.name)), SpoolFile.newestDamaged(of: name, in: directory))
+        return (SpoolFolder(name, in: directory, lock, newest: newest), files)
     }
 
     /// Writes one file; it is durable once the folder is synced.
     func write(_ bytes: [UInt8], of source: String) throws(DurableFile.Failure) -> SpoolName {
+        var given = nextName(of: source)
+        let unfinished = path + "/" + Self.temporary + "/" + given.text
+        try DurableFile.write(bytes, to: unfinished)
+        var attempts = 0
+        while true {
+            do throws(DurableFile.Failure) {
+                try DurableFile.move(unfinished, toUnused: path + "/" + given.text)
+                return given
+            } catch {
+                attempts += 1
+                guard error.isTaken, attempts < Self.attemptsMax else {
+                    try? DurableFile.remove(unfinished)
+                    throw error
+                }
+            }
+            // Somebody has copied a file there since the last listing.
+            passOver((try? SpoolFile.of(folder: name, in: directory)) ?? [])
+            given = nextName(of: source)
+        }
+    }
+
+    private func nextName(of source: String) -> SpoolName {
         let number = newest.withLock { newest in
             newest += 1
             return newest
         }
-        let name = SpoolName(number: number, source: source)
-        let unfinished = path + "/" + Self.temporary + "/" + name.text
-        try DurableFile.write(bytes, to: unfinished)
-        do throws(DurableFile.Failure) {
-            try DurableFile.move(unfinished, to: path + "/" + name.text)
-        } catch {
-            try? DurableFile.remove(unfinished)
-            throw error
-        }
-        return name
+        return SpoolName(number: number, source: source)
     }
 
     /// The number of the newest file that was begun.
     var newestNumber: UInt64 { newest.withLock { $0 } }
 
-    /// Somebody has copied a file there: no new one takes its number.
-    func passOver(_ number: UInt64) { newest.withLock { $0 = max($0, number) } }
+    /// Files that are there, be they copied by somebody: no new one takes their numbers.
+    func passOver(_ files: [SpoolFile]) {
+        let number = SpoolName.newest(of: files.map(\.name))
+        newest.withLock { $0 = max($0, number) }
+    }
 
     func sync() throws(DurableFile.Failure) { try DurableFile.sync(folder: path) }
 

@@ -150,6 +150,8 @@ enum DatabaseAccess {
         if let refusal { throw refusal }
         let outcome = try await Migrator.migrate(on: connection, onWait: onWait)
         await connection.close()
+        // No fault of the migration, which may succeed with the next connection.
+        if case .failure(.failed(_, _, let error)) = outcome, error.isConnectionLevel { throw error }
         return try outcome.mapError { Complaint("\($0)") }.get()
     }
 
@@ -179,7 +181,9 @@ struct Complaint: Error, CustomStringConvertible {
         Complaint(
             """
             the secret of \(what) cannot be read here (posthouse check names it); one that systemd hands to the daemon \
-            can be read by root and by the daemon's user, while it runs: runuser -u posthouse -- posthouse \(command)
+            can be read by root and by the daemon's user, while it runs: runuser -u posthouse -- posthouse \(command); of a \
+            unit that runs by another file than \(ConfigurationFile.standardPath): CREDENTIALS_DIRECTORY=/run/credentials/UNIT \
+            posthouse \(command) --config FILE
             """, code: Exit.configuration)
     }
 }

@@ -7,12 +7,13 @@ import Spool
 import Systemd
 import Vocabulary
 
-/// Serves webhooks from the spool alone, until the database is reached for the first time: those of sources that spool
-/// are written there, all others are answered 503. The relay then takes over its listeners, without closing one.
+/// Serves webhooks from the spool alone, until the database takes what a start writes, for the first time: those of
+/// sources that spool are written there, all others are answered 503. The relay then takes over its listeners, without
+/// closing one.
 struct EarlyService: Sendable {
     let clients: NetworkClients
     let openListeners: OpenListeners
-    /// Why the database is not reached.
+    /// Why the relay does not start.
     private let reason: Replaceable<String>
     /// Keeps the watchdog fed.
     private let check: Task<Void, Never>
@@ -47,7 +48,7 @@ struct EarlyService: Sendable {
         self.reason = reason
         check = Task {
             repeat {
-                if await SelfCheck.answer(clients.group) { _ = Notify.watchdog() }
+                if await SelfCheck.answer(clients.group), openListeners.areListening { _ = Notify.watchdog() }
                 _ = Notify.status(
                     "serving \(listens); webhooks are spooled, or answered 503; "
                         + "waiting for the database: \(reason.current)")

@@ -22,9 +22,12 @@ enum EmbeddedLedger {
             if mark.stage == .moving { throw unfinished(mark, directory) }
             return
         }
-        guard PrivateCluster.exists(in: directory) else { return }
+        // Looked into once: whatever becomes of its PostgreSQL later, the database in use does not depend on it.
+        guard PrivateCluster.exists(in: directory), !EmptyCluster.isRecorded(in: directory) else { return }
         let contents = try await contents(directory, observe)
-        guard contents.hasHistory || contents.unsettledDeliveries > 0 else { return }
+        guard contents.hasHistory || contents.unsettledDeliveries > 0 else {
+            return EmptyCluster.record(in: directory)
+        }
         let unsettled = contents.unsettledDeliveries
         throw Complaint(
             """

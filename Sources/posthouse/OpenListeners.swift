@@ -51,6 +51,12 @@ final class OpenListeners: Sendable {
                             .acceptFailed(
                                 listen: listener.text, isMachine: failure.scope == .machine,
                                 count: failure.count))
+                    },
+                    failed: {
+                        observe(
+                            .warning(
+                                "the socket on \(listener.text) has failed and takes no connection until the daemon is "
+                                    + "started again, which the watchdog of its unit does"))
                     })
                 entries.append((server, role, router))
             } catch {
@@ -64,6 +70,8 @@ final class OpenListeners: Sendable {
     func answer(by handlers: Handlers) {
         for entry in entries { entry.router.replace(Router(handlers, entry.role)) }
     }
+
+    var areListening: Bool { servers.allSatisfy { $0.isListening } }
 
     /// Whether the listeners were opened with a certificate.
     var speakTLS: Bool { servers.contains { $0.speaksTLS } }

@@ -77,11 +77,13 @@ struct Operations: OperationalPaths {
 
     private func metrics() async -> HTTPAnswer {
         let figures = await reading.figures
+        // Not by the figures: of a long queue they take longer than a page waits.
+        let databaseIsUp = pool.isReachable && registration.mayStart
         var counted: [OverdueFigures] = []
-        if figures != nil, let overdue = await overdue.figures { counted = all(overdue) }
+        if databaseIsUp, let overdue = await overdue.figures { counted = all(overdue) }
         let recorded = recording.snapshot
         let gauges = Gauges(
-            databaseIsUp: figures != nil && registration.mayStart,
+            databaseIsUp: databaseIsUp,
             queues: (figures ?? []).map {
                 Gauges.Queue(
                     integration: $0.integration, waiting: $0.waiting, oldestWaitingSeconds: $0.oldestSeconds,

@@ -44,6 +44,7 @@ final class Relay: Sendable {
     let observe: Observer
 
     var listens: String { openListeners.servers.map(\.boundAddress).joined(separator: ", ") }
+    var isListening: Bool { openListeners.areListening }
     /// Whether a webhook that came now could be acknowledged: the database is reachable and committed lately.
     var isReady: Bool { pool.isReachable && registration.mayStart }
 

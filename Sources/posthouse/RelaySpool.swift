@@ -30,15 +30,22 @@ extension Spool {
             return try await Self.open(
                 directory: directory, bytesMax: configuration.spool.bytesMax, now: ThisProcess.now, observe: observe)
         } catch {
+            let isReadOnly = (error as? DurableFile.Failure)?.isReadOnly == true
+            let remedy = isReadOnly ? readOnly(directory) : ""
             if let source = sources.first(where: { $0.spooling == .required }) {
                 throw Complaint(
                     "source \(source.name) has spool = true, and the spool cannot be opened: \(error); let [spool] directory "
-                        + "name one that the daemon's user may write, on a disk that lasts")
+                        + "name one that the daemon's user may write, on a disk that lasts\(remedy)")
             }
             let names = sources.map(\.name).joined(separator: ", ")
             let whose = names.isEmpty ? "what waits in it" : "webhooks of \(names) while the database is away"
-            observe(.warning("there is no spool, so that \(whose) may be lost: \(error)"))
+            observe(.warning("there is no spool, so that \(whose) may be lost: \(error)\(remedy)"))
             return nil
         }
+    }
+
+    private static func readOnly(_ directory: String) -> String {
+        "; the unit may write to its state directory alone: ReadWritePaths=\(directory) below [Service] adds this one, once "
+            + "it is there and the daemon's user's own (systemctl edit posthouse)"
     }
 }

@@ -6,8 +6,8 @@ import Spool
 import Systemd
 import Vocabulary
 
-/// Feeds systemd's watchdog while the process's own threads answer. The database's reachability does not count: a
-/// stopped PostgreSQL is no reason to restart the relay.
+/// Feeds systemd's watchdog while the process's own threads answer and its listeners are open. The database's
+/// reachability does not count: a stopped PostgreSQL is no reason to restart the relay.
 struct SelfCheck: Sendable {
     /// An event loop that takes longer than this to run an empty task hangs.
     private static let loopPatience: Duration = .seconds(5)
@@ -33,9 +33,11 @@ struct SelfCheck: Sendable {
             if let hang {
                 if !isLogged { relay.observe(.hangs(what: hang)) }
                 _ = Notify.status("\(hang); \(status)")
-            } else {
+            } else if relay.isListening {
                 _ = Notify.watchdog()
                 _ = Notify.status(status)
+            } else {
+                _ = Notify.status("a socket has failed; \(status)")
             }
             isLogged = hang != nil
             guard (try? await Task.sleep(for: interval)) != nil else { return }

@@ -74,6 +74,14 @@ import Testing
         #expect(Settings.defaults(for: machine, hasLZ4: false).contains("\nwal_compression = on\n"))
     }
 
+    @Test(
+        "The private server has room for the pool and what is beside it",
+        arguments: [(0, 100), (80, 100), (81, 101), (256, 276)])
+    func connections(pool: Int, max: Int) {
+        let text = Settings.defaults(for: MachineSize(memory: 0, disk: 0), hasLZ4: true, pool: pool)
+        #expect(text.contains("\nmax_connections = \(max)\n"))
+    }
+
     @Test("The size of this machine is read, memory and disk")
     func thisMachine() throws {
         let machine = MachineSize.of(directory: "/tmp")

@@ -28,10 +28,11 @@ import Vocabulary
             #expect(await first.state == .stopped)
             #expect(ServerProcesses.all(on: place.data).isEmpty)
 
-            let second = try await place.start()
+            let second = try await place.start(pool: 90)
             #expect(!second.wasTakenOver)
             #expect(second.connectionString == first.connectionString)
             #expect(try query(second, "SELECT n FROM kept") == "42")
+            #expect(try query(second, "SHOW max_connections") == "110")
             await second.stop()
             #expect(place.observed.all.filter { $0.hasPrefix("clusterStarted") }.count == 2)
             #expect(place.observed.all.filter { $0 == "clusterStopped" }.count == 2)

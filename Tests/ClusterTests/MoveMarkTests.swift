@@ -34,3 +34,29 @@ import Testing
         #expect(ClusterMove.read(in: place.directory)?.stage == .moving)
     }
 }
+
+/// What a private cluster remembers of having been found empty. Oracle: the control file, which PostgreSQL writes at
+/// each start.
+@Suite struct EmptyMarkTests {
+    @Test("It holds for a stopped server, until the cluster is used again")
+    func holds() throws {
+        let place = try TestPlace()
+        defer { try? FileManager.default.removeItem(atPath: place.root) }
+        let (directory, control) = (place.directory, place.data + "/global/pg_control")
+        EmptyCluster.record(in: directory)
+        #expect(!EmptyCluster.isRecorded(in: directory), "there is no cluster")
+        try FileManager.default.createDirectory(atPath: place.data + "/global", withIntermediateDirectories: true)
+        try Data([1, 0xff, 0]).write(to: URL(fileURLWithPath: control))
+        #expect(!EmptyCluster.isRecorded(in: directory))
+        EmptyCluster.record(in: directory)
+        #expect(EmptyCluster.isRecorded(in: directory))
+
+        let pid = URL(fileURLWithPath: place.data + "/postmaster.pid")
+        try Data().write(to: pid)
+        #expect(!EmptyCluster.isRecorded(in: directory), "a server runs")
+        try FileManager.default.removeItem(at: pid)
+        #expect(EmptyCluster.isRecorded(in: directory))
+        try Data([1, 0xff, 1]).write(to: URL(fileURLWithPath: control))
+        #expect(!EmptyCluster.isRecorded(in: directory), "it was used")
+    }
+}

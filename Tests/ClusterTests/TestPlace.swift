@@ -29,12 +29,12 @@ final class TestPlace: Sendable {
             runtimeDirectory: sockets, sessionDirectory: nil, path: "/usr/bin:/bin", temporaryDirectory: root)
     }
 
-    func start(_ hostEnvironment: HostEnvironment? = nil, directory: String? = nil) async throws(ClusterError)
-        -> PrivateCluster
-    {
+    func start(
+        _ hostEnvironment: HostEnvironment? = nil, directory: String? = nil, pool: Int = 0
+    ) async throws(ClusterError) -> PrivateCluster {
         let observed = observed
         return try await PrivateCluster.start(
-            directory: directory ?? self.directory, observe: { observed.take($0) },
+            directory: directory ?? self.directory, pool: pool, observe: { observed.take($0) },
             hostEnvironment: hostEnvironment ?? self.hostEnvironment)
     }
 

@@ -11,13 +11,14 @@ struct Harness: Sendable {
     var purpose = Purpose.serve
     var fileName = "posthouse.toml"
     var isRoot = true
+    /// Of the daemon that runs by the standard file.
     var daemonsCredentials: String?
 
     var reader: SecretReader {
         let (environment, files, daemonsCredentials) = (environment, files, daemonsCredentials)
         return SecretReader(
             environment: { environment[$0] }, readFile: { path, _ in files[path] ?? .failure(.notFound) },
-            daemonsCredentials: { daemonsCredentials })
+            daemonsCredentials: { $0 == ConfigurationFile.standardPath ? daemonsCredentials : nil })
     }
 
     func check(_ text: String) -> LoadOutcome { check(Array(text.utf8)) }

@@ -161,7 +161,8 @@ import Vocabulary
         let outcome = harness.check(text)
         #expect(
             Harness.places(outcome.diagnostics) == [
-                "4:10 the credential `c` cannot be read here: $CREDENTIALS_DIRECTORY is not set, as it is outside the unit",
+                "4:10 the credential `c` cannot be read here: $CREDENTIALS_DIRECTORY is not set, as it is outside the unit; "
+                    + "/run/credentials/UNIT is that of a unit that runs",
                 "10:10 the file `/etc/f` cannot be read here: permission denied",
             ])
         #expect(outcome.errors.isEmpty)
@@ -185,7 +186,7 @@ import Vocabulary
 
     @Test("A command beside the daemon reads its credentials where it may; one that comes with a reload is no error")
     func credentialsOfTheDaemon() throws {
-        var harness = Harness(purpose: .check)
+        var harness = Harness(purpose: .check, fileName: ConfigurationFile.standardPath)
         harness.daemonsCredentials = "/run/daemon"
         harness.files = ["/run/daemon/c": Harness.file("\(Harness.signingKey)\n")]
         let text = Harness.minimal.replacing("{ env = \"K\" }", with: "{ credential = \"c\" }")
@@ -198,6 +199,20 @@ import Vocabulary
         harness.purpose = .serve
         harness.files = ["/run/daemon/c": Harness.file("\(Harness.signingKey)\n")]
         #expect(harness.check(text).errors.count == 1)
+    }
+
+    @Test("A command that runs by another file reads no credential of the daemon's: they are another ledger's")
+    func credentialsOfAnotherUnit() {
+        var harness = Harness(purpose: .check, fileName: "/etc/posthouse/staging.toml", isRoot: false)
+        harness.daemonsCredentials = "/run/daemon"
+        harness.files = ["/run/daemon/database-url": Harness.file("postgresql:///production")]
+        let text = Harness.minimal + "[database]\nurl = { credential = \"database-url\" }\n"
+        let outcome = harness.check(text)
+        #expect(outcome.configuration != nil && outcome.configuration?.database.url == nil)
+        #expect(outcome.warnings.count == 1 && outcome.render().contains("/run/credentials/UNIT"))
+        harness.fileName = ConfigurationFile.standardPath
+        #expect(harness.check(text).configuration?.database.url != nil)
+        #expect(SecretReader.system.daemonsCredentials("/etc/posthouse/staging.toml") == nil)
     }
 
     @Test("A TLS key that systemd hands over is not there while no daemon runs: a warning of check, an error inside")

@@ -7,12 +7,14 @@ import Testing
 @Suite("The spool, as the doctor sees it")
 struct SpoolFindingsTests {
     private static func facts(
-        sources: [String] = ["apphud"], isVisible: Bool = true, webhooks: Int = 0, age: Int64? = nil,
-        unconfigured: [String] = [], damaged: Int = 0, unreadable: Int = 0, available: Int = 50 << 30
+        sources: [String] = ["apphud"], isVisible: Bool = true, isWritable: Bool = true, webhooks: Int = 0,
+        age: Int64? = nil, unconfigured: [String] = [], damaged: Int = 0, unreadable: Int = 0,
+        available: Int = 50 << 30
     ) -> SpoolFacts {
         SpoolFacts(
-            directory: "/s", bytesMax: 1 << 30, sources: sources, isVisible: isVisible, webhooks: webhooks,
-            unreadable: unreadable, oldestMilliseconds: age, unconfigured: unconfigured, damaged: damaged,
+            directory: "/s", bytesMax: 1 << 30, sources: sources, isVisible: isVisible, isWritable: isWritable,
+            webhooks: webhooks, unreadable: unreadable, oldestMilliseconds: age, unconfigured: unconfigured,
+            damaged: damaged,
             disk: DiskSpace(sizeBytes: 100 << 30, availableBytes: available), headroomBytes: 1 << 30)
     }
 
@@ -31,6 +33,7 @@ struct SpoolFindingsTests {
             (facts(damaged: 1), [.wrong]), (facts(sources: [], unreadable: 1), [.wrong]),
             (facts(available: (1 << 30) - 1), [.wrong]),
             (facts(sources: [], damaged: 1, available: 0), [.wrong]), (facts(available: 1 << 30), [.fine]),
+            (facts(isWritable: false), [.wrong]), (facts(sources: [], isWritable: false, webhooks: 1, age: 1), [.note]),
         ])
     func states(_ facts: SpoolFacts, _ expected: [DoctorFinding.State]) {
         let found = SpoolFindings.of(facts)

@@ -43,6 +43,23 @@ struct UnitFindingsTests {
         #expect(UnitFacts.read("").isEmpty && UnitFacts.read("\n\nLoadState=loaded\n").isEmpty)
     }
 
+    @Test(
+        "With ProtectSystem=strict a unit may write to what its settings name, and below it",
+        arguments: [
+            ("/var/lib/posthouse/spool", true), ("/var/lib/posthouse", true), ("/var/lib/posthouse-2", false),
+            ("/srv/a/b", true), ("/srv/b", true), ("/srv/c", true), ("/srv/d", false), ("/tmp/x", true), ("/", false),
+        ])
+    func writing(path: String, expected: Bool) throws {
+        let changes = [
+            "ProtectSystem": "strict", "StateDirectory": "posthouse", "RuntimeDirectory": "posthouse",
+            "ReadWritePaths": "/srv/a -/srv/b", "BindPaths": "/srv/d:/srv/c:rbind",
+        ]
+        let strict = try #require(UnitFacts.read(Self.service(changes)).first)
+        #expect(strict.mayWrite(to: path) == expected)
+        let full = try #require(UnitFacts.read(Self.service(["ProtectSystem": "full"])).first)
+        #expect(full.mayWrite(to: path))
+    }
+
     @Test("A unit that runs is fine; without systemd, or without a unit, there is a note")
     func fine() {
         #expect(Set(Self.states(Self.service())) == [.fine])

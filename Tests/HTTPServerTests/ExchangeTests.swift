@@ -110,6 +110,21 @@ import Testing
         guard case .close = exchange.dropped(bytes: 1) else { Issue.record(); return }
     }
 
+    @Test("The client's end closes behind what was answered before, within the time of a last answer")
+    func theClientsEnd() throws {
+        var exchange = exchange()
+        _ = try head(&exchange, at: start)
+        guard case .respond(_, let sequence) = exchange.messageEnded(now: start) else { Issue.record(); return }
+        _ = exchange.answered(.text(200, ""), to: sequence, now: start)
+        guard case .sendNoMore = exchange.inputEnded(now: start) else { Issue.record("\(exchange.phase)"); return }
+        #expect(exchange.isEnding && exchange.deadline == start + .seconds(20))
+        guard case .nothing = exchange.inputEnded(now: start) else { Issue.record(); return }
+        var slow = exchange
+        guard case .close = slow.timeIsUp(now: start + .seconds(20)) else { Issue.record(); return }
+        guard case .close = exchange.lastAnswerWritten(now: start) else { Issue.record(); return }
+        guard case .close = exchange.inputEnded(now: start) else { Issue.record(); return }
+    }
+
     @Test func drainingLeavesAnIdleConnectionItsGraceAndEndsTheNextAnswer() throws {
         // One that has asked nothing yet has longer.
         var exchange = exchange()

@@ -104,6 +104,32 @@ import Vocabulary
         }
     }
 
+    @Test("A listener whose socket fails says so; one that is drained does not")
+    func failedSocket() async throws {
+        let descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
+        try #require(descriptor >= 0 && listen(descriptor, 8) == 0)
+        let copy = dup(descriptor)
+        defer { Glibc.close(copy) }
+        let (failures, failure) = AsyncStream<String>.makeStream()
+        func start(_ name: String, _ listen: Listen) async throws -> HTTPListener {
+            try await HTTPListener.start(
+                listener: listen, handler: TestHandler(), group: MultiThreadedEventLoopGroup.singleton,
+                failed: { failure.yield(name) })
+        }
+        let drained = try await start("drained", .tcp(host: "127.0.0.1", port: 0))
+        #expect(drained.isListening)
+        await drained.drain(upTo: .zero)
+        #expect(!drained.isListening)
+        let server = try await start("failed", .inherited(fileDescriptor: descriptor))
+        #expect(server.isListening)
+        // From here on accept(2) fails with EINVAL.
+        #expect(shutdown(copy, CInt(SHUT_RDWR)) == 0)
+        var iterator = failures.makeAsyncIterator()
+        let first = await iterator.next()
+        #expect(first == "failed" && !server.isListening)
+        await server.drain(upTo: .zero)
+    }
+
     @Test func refusesADescriptorThatDoesNotListen() async throws {
         let descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
         defer { Glibc.close(descriptor) }

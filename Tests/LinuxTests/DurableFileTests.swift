@@ -41,6 +41,23 @@ import Testing
         }
     }
 
+    @Test func movesInPlaceOfNoFileWhereThatIsAsked() throws {
+        try withFolder { root in
+            try DurableFile.write([1], to: root + "/one")
+            try DurableFile.write([2], to: root + "/two")
+            #expect { try DurableFile.move(root + "/one", toUnused: root + "/two") } throws: {
+                ($0 as? DurableFile.Failure)?.isTaken == true
+            }
+            #expect(try DurableFile.read(root + "/one", bytesMax: 9) == [1])
+            #expect(try DurableFile.read(root + "/two", bytesMax: 9) == [2])
+            try DurableFile.move(root + "/one", toUnused: root + "/three")
+            #expect(try Set(DurableFile.files(of: root).map(\.name)) == ["two", "three"])
+            #expect { try DurableFile.move(root + "/one", toUnused: root + "/four") } throws: {
+                ($0 as? DurableFile.Failure)?.isMissing == true
+            }
+        }
+    }
+
     @Test func overwritesNothingAndLeavesNothingHalf() throws {
         try withFolder { root in
             try DurableFile.write([1], to: root + "/one")

@@ -98,6 +98,7 @@ import Testing
         guard case .refused(let refusal) = error else { Issue.record("\(String(describing: error))"); return }
         #expect(refusal.sqlState == "23505" && refusal.constraint == "items_pkey" && refusal.statement == "insert")
         #expect(error?.isDataError == true && error?.isRetryable == false && error?.isConnectionLevel == false)
+        #expect(error?.isTemporary == false)
         let count = try await connection.withSession { session throws(DatabaseError) in
             try session.decidedTransaction { session throws(DatabaseError) in
                 _ = try session.execute(Sample.insert, (3, "c"))

@@ -16,6 +16,7 @@ import Testing
         }
         guard case .refused(let refusal) = error else { Issue.record("\(String(describing: error))"); return }
         #expect(refusal.sqlState == "57014" && error?.isRetryable == true && connection.isAlive)
+        #expect(error?.isTemporary == true)
     }
 
     @Test("Our own deadline holds where the server has none") func ownDeadline() async throws {

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 import Vocabulary
 
@@ -38,6 +39,31 @@ import Vocabulary
             #"posthouse_deliveries_waiting{integration="backend"} 0"#,
             #"posthouse_dead_letters{integration="backend"} 0"#, "posthouse_database_up 1",
         ] { #expect(lines.contains(line), "\(line) in \(metrics.text)") }
+    }
+
+    @Test("A count that takes long leaves the database up on /metrics, and the gauges as they were")
+    func longCount() throws {
+        let relay = try Relay.running([.init("backend", Receiver())])
+        defer { relay.end() }
+        let gauge = #"posthouse_dead_letters{integration="backend"} 0"# + "\n"
+        #expect(try eventually { try relay.get("/metrics").text.contains(gauge) })
+        let database = try relay.database
+        let holder = try ChildProcess([
+            TestCluster.psql, "-X", "-q", "-d", database.connectionString, "-c",
+            "BEGIN; LOCK TABLE dead_letters IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(600)",
+        ])
+        defer { holder.signal(SIGKILL) }
+        let held = """
+            SELECT count(*) FROM pg_locks
+            WHERE relation = 'dead_letters'::regclass AND granted AND mode = 'AccessExclusiveLock'
+            """
+        #expect(try eventually { try database.value(held) != "0" })
+        #expect(
+            try eventually {
+                let page = try relay.get("/metrics").text
+                return page.contains("posthouse_database_up 1\n") && page.contains(gauge)
+            })
+        #expect(try database.value(held) != "0")
     }
 
     @Test("api_listen: metrics and health there, webhooks and health on the other, neither the other's")

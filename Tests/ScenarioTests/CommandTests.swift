@@ -27,6 +27,34 @@ import Vocabulary
         #expect(try relay.command("--version").output == "0.1.0")
     }
 
+    @Test("check and serve refuse what no daemon could start by: a url, another's key, a broken ca_file")
+    func unusable() throws {
+        let relay = try Relay([.init("backend", Receiver())])
+        defer { relay.end() }
+        let folder = relay.directory
+        for name in ["one", "two"] { _ = try CertificateAuthority(name, in: folder) }
+        try folder.write("broken.pem", "-----BEGIN CERTIFICATE-----\nMAAA\n-----END CERTIFICATE-----\n")
+        let listen = "[server]\nlisten = \"127.0.0.1:0\"\n"
+        let files = [
+            ("url", listen + "[database]\nurl = \"host=db port=54x2 password=hunter2\"\n", "4:7"),
+            ("tls", listen + "tls = { certificate = \"one.pem\", key = \"two.key\" }\n", "3:7"),
+            (
+                "ca",
+                listen + "[[integration]]\nname = \"x\"\nurl = \"https://example.com/\"\nevents = [\"*\"]\n"
+                    + "secret = { file = \"backend-0.secret\" }\nca_file = \"broken.pem\"\n", "8:11"
+            ),
+        ]
+        for (name, text, place) in files {
+            let file = try folder.write("\(name).toml", text)
+            for command in ["check", "serve"] {
+                let refused = try relay.command(command, "--config", file)
+                #expect(refused.end == .exited(78), "\(command) \(name): \(refused)")
+                #expect(refused.errors.contains("\(name).toml:\(place): error: "), "\(command): \(refused.errors)")
+                #expect(!refused.errors.contains("hunter2"))
+            }
+        }
+    }
+
     @Test("A mistyped command: 64, what it was taken for, and nothing else is called one")
     func mistyped() throws {
         func run(_ words: [String]) throws -> (end: ChildProcess.End?, output: [String], errors: [String]) {
@@ -81,7 +109,8 @@ import Vocabulary
         #expect(check.end == .exited(0), "\(check.errors)")
         let sum =
             "3 credentials cannot be read here: systemd hands credentials over when the daemon starts or reloads: "
-            + "c, a, b"
+            + "c, a, b; those of a unit that runs by this file are in /run/credentials/UNIT, which "
+            + "CREDENTIALS_DIRECTORY may name"
         let findings = try #require(try relay.json("check")["findings"] as? [[String: Any]])
         let messages = findings.compactMap { $0["message"] as? String }
         if getuid() == 0 {

@@ -24,6 +24,34 @@ import Vocabulary
         #expect(FileManager.default.fileExists(atPath: state + "/cluster.left/PG_VERSION"))
     }
 
+    @Test("A private cluster without a ledger is looked into once, and again after it was used")
+    func emptyIsRecorded() throws {
+        let receiver = try Receiver()
+        let move = try Move([.init("backend", receiver)])
+        defer { move.end() }
+        let (old, new) = (move.old, move.new)
+        try old.start()
+        #expect(old.stop() == .exited(0))
+        try new.start()
+        #expect(new.stop() == .exited(0))
+        #expect(new.lines.contains { $0.contains("started the private PostgreSQL cluster") }, "\(new.lines)")
+        // Its PostgreSQL is gone, as after an upgrade of the distribution.
+        let version = URL(fileURLWithPath: old.directory.path + "/state/cluster/PG_VERSION")
+        let installed = try Data(contentsOf: version)
+        try Data("99\n".utf8).write(to: version)
+        try new.start()
+        #expect(new.stop() == .exited(0))
+        #expect(!new.lines.contains { $0.contains("private PostgreSQL cluster") }, "\(new.lines)")
+        try installed.write(to: version)
+        try old.start()
+        #expect(try old.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
+        #expect(try old.database.drained())
+        #expect(old.stop() == .exited(0))
+        let refused = try new.launch()
+        #expect(refused.waitForEnd(180) == .exited(78))
+        #expect(refused.errors.contains { $0.contains("posthouse migrate --from-embedded") }, "\(refused.errors)")
+    }
+
     @Test("Everything moves: what waits, what is dead, what was known; nothing is lost, nothing doubled")
     func whole() throws {
         let trouble = Monitor("")

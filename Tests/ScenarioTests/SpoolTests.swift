@@ -5,10 +5,12 @@ import Testing
 /// The spool with the real daemon, a real disk and PostgreSQL. Oracle: what the source was answered 200 for, against
 /// what the ledger says, and the files on the disk.
 @Suite(.serialized, .timeLimit(.minutes(30))) struct SpoolTests {
-    static func relay(_ cluster: TestCluster, _ receiver: Receiver) throws -> Relay {
+    static func relay(
+        _ cluster: TestCluster, _ receiver: Receiver, databaseSettings: [String: String] = [:]
+    ) throws -> Relay {
         try Relay(
             [.init("backend", receiver, ["schedule": FaultTests.manyGaps])], sources: [.init(name: "apphud")],
-            storage: .given(try cluster.createDatabase()))
+            storage: .given(try cluster.createDatabase()), databaseSettings: databaseSettings)
     }
 
     /// Files that wait, of all daemons.
@@ -87,6 +89,93 @@ import Testing
         #expect(relay.waitForLine("the spool is empty again") != nil)
         #expect(try relay.get("/metrics").text.contains("posthouse_spool_webhooks 0\n"))
         #expect(tally.unanswered > 0, "no kill met a request: the scenario has shown nothing")
+    }
+
+    /// Lets every COMMIT of a cluster wait for a standby that is never there.
+    private func holdCommits(of cluster: TestCluster) throws {
+        let database = Database(connectionString: cluster.connectionString(database: "postgres"))
+        try database.rows("CREATE TABLE probe (number integer)")
+        let committing = try ChildProcess([
+            TestCluster.psql, "-X", "-q", "-d", database.connectionString, "-c",
+            "DO $$ BEGIN LOOP INSERT INTO probe VALUES (1); COMMIT; PERFORM pg_sleep(0.05); END LOOP; END $$",
+        ])
+        defer { committing.signal(SIGKILL) }
+        try database.rows("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+        try database.rows("SELECT pg_reload_conf()")
+        // The server heeds it some time later.
+        let held = "FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+        #expect(try eventually { try database.value("SELECT count(*) \(held)") != "0" })
+        try database.rows("SELECT pg_terminate_backend(pid) \(held)")
+    }
+
+    private func releaseCommits(of cluster: TestCluster) throws {
+        try cluster.psql("ALTER SYSTEM RESET synchronous_standby_names")
+        try cluster.psql("SELECT pg_reload_conf()")
+    }
+
+    @Test("Started while PostgreSQL answers and commits nothing: it serves from the spool, until that is over")
+    func startedWhileNothingIsCommitted() throws {
+        let cluster = try TestCluster(durable: true)
+        let receiver = try Receiver()
+        let relay = try Self.relay(cluster, receiver, databaseSettings: ["statement_timeout": "\"10s\""])
+        defer { relay.end() }
+        // So that nothing but its registration is left to be written.
+        try relay.start()
+        #expect(relay.stop() == .exited(0))
+        try holdCommits(of: cluster)
+        try relay.start()
+        let process = relay.processIdentifier
+        #expect(relay.waitForLine("database out of reach", "whether the transaction was committed") != nil)
+        #expect(relay.waitForLine("without the database") != nil)
+        let load = SpoolLoad(on: relay.port)
+        // The next attempt waits for what the first one left behind, and is refused for that.
+        #expect(relay.waitForLine("still out of reach") != nil)
+        #expect(load.waitForProgress(60))
+        #expect(Self.waiting(relay) > 0)
+
+        try releaseCommits(of: cluster)
+        #expect(relay.waitForLine("ready on") != nil)
+        #expect(load.waitForProgress(40))
+        let tally = try #require(load.finish())
+        #expect(Set(tally.refusals.keys).isSubset(of: [503]) && tally.refusals[503] ?? 0 < 20, "\(tally.refusals)")
+        #expect(tally.unanswered == 0)
+        try expectRecorded(relay, tally)
+        #expect(relay.processIdentifier == process && process != nil, "the same daemon, without a restart")
+    }
+
+    @Test("A daemon that spools outlasts a primary that is back before its standby, and a standby that is back alone")
+    func backButOfNoUse() throws {
+        let cluster = try TestCluster(durable: true)
+        let receiver = try Receiver()
+        let relay = try Self.relay(cluster, receiver, databaseSettings: ["statement_timeout": "\"10s\""])
+        defer { relay.end() }
+        // So that nothing but its registration is left to be written.
+        try relay.start()
+        #expect(relay.stop() == .exited(0))
+        try holdCommits(of: cluster)
+        try cluster.stop()
+        try relay.start()
+        let process = relay.processIdentifier
+        #expect(relay.waitForLine("without the database") != nil)
+        #expect(try post(relay, 1) == [200, 200])
+        try cluster.start()
+        #expect(relay.waitForLine("still out of reach", "whether the transaction was committed") != nil)
+        #expect(try post(relay, 2) == [200, 200])
+
+        try cluster.stop()
+        try cluster.becomeStandby()
+        try cluster.start()
+        // 25006, read_only_sql_transaction.
+        #expect(relay.waitForLine("still out of reach", "25006") != nil)
+        #expect(try post(relay, 3) == [200, 200])
+        #expect(Self.waiting(relay) == 6)
+
+        try cluster.psql("SELECT pg_promote(true, 600)")
+        try releaseCommits(of: cluster)
+        #expect(relay.waitForLine("ready on") != nil)
+        #expect(relay.processIdentifier == process && process != nil, "the same daemon, without a restart")
+        #expect(eventually { Self.waiting(relay) == 0 })
+        #expect(try relay.database.count("events") == 6)
     }
 
     @Test("Started while PostgreSQL was away, and refused once it is back: the journal says so, and what a reload does")

@@ -38,6 +38,14 @@ struct SpoolTests {
 
         func path(_ file: SpoolFile) -> String { directory + "/" + file.relativePath }
 
+        /// As somebody copies a file of another spool there.
+        func copy(_ webhook: SpooledWebhook, to folder: String, as name: String) throws {
+            try Data(webhook.file).write(to: URL(fileURLWithPath: directory + "/" + folder + "/" + name))
+        }
+
+        /// The only folder, without a file in it or with some.
+        var folder: String { get throws { try #require(DurableFile.folders(of: directory).first) } }
+
         /// Flips a bit of a file.
         func damage(_ file: SpoolFile) throws {
             var bytes = try Data(contentsOf: URL(fileURLWithPath: path(file)))
@@ -175,7 +183,7 @@ struct SpoolTests {
         let files = await second.files()
         #expect(files.map(\.name.source) == ["apphud", "other"])
         #expect(await second.remove(files))
-        await second.look()
+        for _ in 0..<2 { await second.look() }
         #expect(try folders() == 1)
         await second.close()
     }
@@ -337,6 +345,104 @@ struct SpoolTests {
         #expect(Set(await spool.read(waiting).map(\.webhook)) == Set(([100] + Array(0..<5)).map { Self.webhook($0) }))
         #expect(await spool.remove(waiting))
         #expect(spool.figures == SpoolFigures() && place.files.isEmpty)
+        await spool.close()
+    }
+
+    @Test("What is copied into an adopted folder that was emptied is found; only one that stays empty is removed")
+    func copiedOn() async throws {
+        let place = try Place()
+        let spool = try await place.open()
+        let folder = "00000000000000bb"
+        let path = place.directory + "/" + folder
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false)
+        await spool.look()
+        #expect(FileManager.default.fileExists(atPath: path), "the copy begins with the folder")
+        for number in 1...2 {
+            try place.copy(
+                Self.webhook(number), to: folder, as: SpoolName(number: UInt64(number), source: "apphud").text)
+            await spool.look()
+            #expect(spool.figures.webhooks == 1)
+            let files = await spool.files()
+            #expect(await spool.read(files).map(\.webhook) == [Self.webhook(number)])
+            #expect(await spool.remove(files))
+            await spool.look()
+            #expect(FileManager.default.fileExists(atPath: path) && spool.figures == SpoolFigures())
+        }
+        await spool.look()
+        #expect(!FileManager.default.fileExists(atPath: path))
+        await spool.close()
+    }
+
+    @Test("A look announces what was copied into a folder while nothing waited, the daemon's own or another")
+    func arrivals() async throws {
+        let place = try Place()
+        let spool = try await place.open()
+        let own = try place.folder
+        var arrivals = spool.arrivals.makeAsyncIterator()
+        let name = SpoolName(number: 7, source: "apphud").text
+        try place.copy(Self.webhook(7), to: own, as: name)
+        await spool.look()
+        try #require(spool.figures.webhooks == 1)
+        let isOwnAnnounced = await arrivals.next() != nil
+        #expect(isOwnAnnounced)
+        #expect(await spool.remove(await spool.files()))
+
+        let folder = "00000000000000bb"
+        try FileManager.default.createDirectory(
+            atPath: place.directory + "/" + folder, withIntermediateDirectories: false)
+        await spool.look()
+        try place.copy(Self.webhook(8), to: folder, as: name)
+        await spool.look()
+        try #require(spool.figures.webhooks == 1)
+        let isOtherAnnounced = await arrivals.next() != nil
+        #expect(isOtherAnnounced)
+        await spool.close()
+    }
+
+    @Test("A file that was copied into the own folder waits until it is recorded, however often that fails")
+    func copiedAndTriedAgain() async throws {
+        let place = try Place()
+        let spool = try await place.open()
+        #expect(await write(Self.webhook(0), to: spool) == .written)
+        try place.copy(Self.webhook(9), to: try place.folder, as: SpoolName(number: 9, source: "apphud").text)
+        // Its writer may not have ended yet.
+        for _ in 0..<3 { #expect(await comes { await spool.files().count == 2 && spool.figures.webhooks == 2 }) }
+        #expect(await spool.remove(await spool.files()))
+        #expect(place.files.isEmpty && spool.figures == SpoolFigures())
+        await spool.close()
+    }
+
+    @Test("A webhook takes the place of no file that was copied there unnoticed")
+    func unnoticed() async throws {
+        let place = try Place()
+        let spool = try await place.open()
+        #expect(await write(Self.webhook(1), to: spool) == .written)
+        for number in 2...4 {
+            try place.copy(
+                Self.webhook(100 + number), to: try place.folder,
+                as: SpoolName(number: UInt64(number), source: "apphud").text)
+        }
+        #expect(await write(Self.webhook(2), to: spool) == .written)
+        let read = await spool.read(await spool.files())
+        #expect(read.map(\.webhook) == [1, 102, 103, 104, 2].map { Self.webhook($0) })
+        #expect(!place.files.contains { $0.contains("/tmp/") })
+        await spool.close()
+    }
+
+    @Test("A name with the greatest number keeps no webhook from being written, and one beyond it is nobody's")
+    func greatestNumber() async throws {
+        let place = try Place()
+        let spool = try await place.open()
+        #expect(await write(Self.webhook(0), to: spool) == .written)
+        let folder = try place.folder
+        try place.copy(Self.webhook(100), to: folder, as: "9999999999999999.apphud")
+        try place.copy(Self.webhook(200), to: folder, as: "18446744073709551615.apphud")
+        #expect(await spool.files().count == 2)
+        for number in 1..<3 { #expect(await write(Self.webhook(number), to: spool) == .written) }
+        let waiting = await spool.files()
+        #expect(await spool.read(waiting).map(\.webhook) == [0, 1, 2, 100].map { Self.webhook($0) })
+        #expect(SpoolName.newest(of: waiting.map(\.name)) == 3)
+        #expect(SpoolName("18446744073709551615.apphud") == nil)
         await spool.close()
     }
 

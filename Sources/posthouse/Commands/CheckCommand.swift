@@ -24,7 +24,7 @@ struct CheckCommand: AsyncParsableCommand {
     @OptionGroup var output: OutputOption
 
     func run() async throws {
-        let outcome = ConfigurationFile.load(path: file.path, purpose: .check)
+        let outcome = ConfigurationFile.load(path: file.path, purpose: .check, libraries: .ofDaemon)
         var warnings = await DaemonsView.warnings(outcome, path: file.path)
         if outcome.errors.isEmpty, let checked = outcome.configuration {
             warnings += eventNameWarnings(checked.sources) + StoreClients.obstacles(to: checked)

@@ -6,10 +6,8 @@ import Systemd
 
 /// The option `--config FILE`.
 struct ConfigurationOption: ParsableArguments {
-    static let standardPath = "/etc/posthouse/posthouse.toml"
-
     @Option(name: .customLong("config"), help: "The configuration file.", completion: .file())
-    var path = ConfigurationOption.standardPath
+    var path = ConfigurationFile.standardPath
 
     /// The checked configuration; prints what is wrong and ends the program if it cannot be used.
     func load(_ purpose: Purpose) throws -> Configuration {

@@ -46,6 +46,11 @@ struct EraseCommand: AsyncParsableCommand {
                         + "the user's name; posthouse erase --anonymous \(install.id) erases it")
             }
             let end = ContinuousClock.now + Self.patience
+            if !dryRun, erasure.holders.count > 1 {
+                // What leads to the others is erased before the last stage, and nobody would find them again.
+                let names = erasure.holders.map(\.storageKey).joined(separator: ", ")
+                Terminal.complain("erasing \(names): if it is cut off, run it again for each of them")
+            }
             var done = try await erase(erasure, in: pool)
             var left: Erasure.Tally?
             while !dryRun, done.isComplete {

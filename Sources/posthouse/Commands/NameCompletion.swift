@@ -20,7 +20,7 @@ enum NameCompletion {
     static let types = CompletionKind.list(StandardTypes.all)
 
     private static func configured(_ words: [String]) -> ConfiguredNames {
-        ConfiguredNames.read(path: value(of: "--config", in: words) ?? ConfigurationOption.standardPath)
+        ConfiguredNames.read(path: value(of: "--config", in: words) ?? ConfigurationFile.standardPath)
     }
 
     private static func kind(_ words: [String]) -> SourceKind {

@@ -17,7 +17,7 @@ struct ServeCommand: AsyncParsableCommand {
 
     func run() async throws {
         signal(SIGPIPE, SIG_IGN)
-        let outcome = ConfigurationFile.load(path: file.path, purpose: .serve)
+        let outcome = ConfigurationFile.load(path: file.path, purpose: .serve, libraries: .ofDaemon)
         guard let configuration = outcome.configuration, outcome.errors.isEmpty else {
             if !Terminal.errorIsJournal { Terminal.complain(outcome) }
             Self.logFailure(outcome.errorLine, .detected(format: nil))

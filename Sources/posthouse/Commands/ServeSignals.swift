@@ -53,7 +53,7 @@ extension ServeCommand {
     private static func prepare(
         _ path: String, _ reloader: Reloader
     ) async -> Result<Reloader.Prepared, ReloadRefusal> {
-        let outcome = ConfigurationFile.load(path: path, purpose: .serve)
+        let outcome = ConfigurationFile.load(path: path, purpose: .serve, libraries: .ofDaemon)
         guard let next = outcome.configuration, outcome.errors.isEmpty else {
             return .failure(ReloadRefusal(reason: outcome.errorLine))
         }

@@ -36,6 +36,30 @@ extension ServeCommand {
         case patienceIsOver
     }
 
+    /// One outage of the database: what the journal has of it, and how long the next attempt waits.
+    private struct Outage {
+        /// A database that comes up may then refuse the password, which only a person can put right.
+        private var reasons: Set<String> = []
+        private var pause = Limits.reconnectBackoff.lowerBound
+
+        mutating func log(_ reason: String, _ observe: Observer) {
+            if reasons.isEmpty {
+                observe(.databaseLost(reason: reason))
+            } else if reasons.count < ServeCommand.reasonsMax, !reasons.contains(reason) {
+                observe(.warning("the database is still out of reach: \(reason)"))
+            }
+            if reasons.count < ServeCommand.reasonsMax { reasons.insert(reason) }
+        }
+
+        mutating func rest() async throws {
+            try await Task.sleep(for: pause)
+            pause = min(pause * 2, Limits.reconnectBackoff.upperBound)
+        }
+
+        /// Logs the end of the outage, so that the journal shows how long the database was away.
+        func logEnd(_ observe: Observer) { if !reasons.isEmpty { observe(.databaseRecovered) } }
+    }
+
     /// Starts the daemon, unless a signal ends the start first.
     /// - Parameters:
     ///   - signals: all that come; they are passed on to `later`, which is read once the daemon runs.
@@ -125,8 +149,17 @@ extension ServeCommand {
             await cluster?.stop()
             throw error
         }
+        // A private cluster is this daemon's own: it is there, or the start fails.
+        let mayServeEarly = cluster == nil && spool != nil && Self.spools(configuration)
         var early: EarlyService?
         do {
+            /// Serves from the spool alone, unless it does so already.
+            func serveEarly(because reason: String) async throws {
+                early?.waits(because: reason)
+                guard early == nil, let spool else { return }
+                early = try await EarlyService.open(configuration, listeners, spool, observatory, because: reason)
+                serves(early, observe)
+            }
             let target = cluster?.connectionString ?? DatabaseAccess.url(configuration) ?? ""
             let settings = try DatabaseAccess.settings(target, by: configuration.database)
             let direct = try DirectConnection(configuration.database, as: configuration.database)
@@ -135,25 +168,24 @@ extension ServeCommand {
             let lock = ThisProcess.stateLock(configuration)
             if isDeclared { observe(.warning(declaredDurability)) }
             if let report = direct.report(configuration.database.pooling) { observe(.warning(report)) }
+            var outage = Outage()
             while true {
-                let (from, to) = try await prepare(settings, direct, isDeclared: isDeclared, path, observe) {
-                    early?.waits(because: $0)
-                    if early != nil { return true }
-                    guard let spool, cluster == nil, Self.spools(configuration) else { return false }
-                    early = try await EarlyService.open(configuration, listeners, spool, observatory, because: $0)
-                    serves(early, observe)
-                    return true
-                }
+                let (from, to) = try await prepare(
+                    settings, direct, isDeclared: isDeclared, path, &outage, observe, mayServeEarly: mayServeEarly,
+                    serveEarly: serveEarly)
                 if from != to { observe(.migrated(from: from, to: to)) }
                 try Task.checkCancellation()
                 do {
                     let relay = try await Relay.start(
                         configuration: configuration, settings: settings, listeners: listeners, lock: lock,
                         spool: spool, early: early, observatory: observatory)
+                    outage.logEnd(observe)
                     return Running(relay: relay, cluster: cluster)
-                } catch let error as DatabaseError where early != nil && error.isConnectionLevel {
-                    // Lost again: what serves already goes on.
-                    continue
+                } catch let error as DatabaseError where mayServeEarly && error.isTemporary {
+                    // Lost again, or it answers and takes nothing: it is a standby, or a primary without one.
+                    outage.log("\(error)", observe)
+                    try await serveEarly(because: "\(error)")
+                    try await outage.rest()
                 }
             }
         } catch {
@@ -161,7 +193,7 @@ extension ServeCommand {
             await spool?.close()
             await cluster?.stop()
             // Lost or locked since the check: the unit restarts the daemon.
-            if let error = error as? DatabaseError, error.isConnectionLevel || error.isRetryable {
+            if let error = error as? DatabaseError, error.isTemporary {
                 throw DatabaseAccess.unreachable(error, path)
             }
             throw error
@@ -192,46 +224,40 @@ extension ServeCommand {
         }
         try EmbeddedLedger.refuseIfMoved(configuration.embedded.directory)
         _ = Notify.status("starting the private PostgreSQL cluster in \(configuration.embedded.directory)")
-        return try await PrivateCluster.start(directory: configuration.embedded.directory, observe: observe)
+        return try await PrivateCluster.start(
+            directory: configuration.embedded.directory, pool: configuration.database.poolConnections, observe: observe)
     }
 
     /// Prepares the database, and waits for one that is still starting. A wrong setting fails at once.
-    /// - Parameter servesWithout: called when the database is found to be away, with the reason; true: the daemon
-    ///   serves without it, and waits as long as it takes.
+    /// - Parameters:
+    ///   - mayServeEarly: the daemon serves without the database and waits for as long as it takes, also for one that
+    ///     is there and takes nothing yet.
+    ///   - serveEarly: called then, with the reason.
     private static func prepare(
         _ settings: ConnectionSettings, _ direct: DirectConnection, isDeclared: Bool, _ path: String,
-        _ observe: @escaping Observer, servesWithout: (_ reason: String) async throws -> Bool
+        _ outage: inout Outage, _ observe: @escaping Observer, mayServeEarly: Bool,
+        serveEarly: (_ reason: String) async throws -> Void
     ) async throws -> (from: Int, to: Int) {
         let deadline = ContinuousClock.Instant.now + databasePatience
-        var pause = Limits.reconnectBackoff.lowerBound
-        // One outage; a database that comes up may then refuse the password, which only a person can put right.
-        var reasons: Set<String> = []
         while true {
             do {
-                let outcome = try await DatabaseAccess.prepare(
+                return try await DatabaseAccess.prepare(
                     settings, direct: direct, isDeclared: isDeclared
                 ) { wait in
                     _ = Notify.status("waiting to migrate: \(wait)")
                     observe(.warning("\(wait); this daemon starts once they have ended"))
                 }
-                // Logs the end of the outage, so that the journal shows how long the database was away.
-                if !reasons.isEmpty { observe(.databaseRecovered) }
-                return outcome
-            } catch let error as DatabaseError where error.isConnectionLevel {
-                if reasons.isEmpty {
-                    observe(.databaseLost(reason: "\(error)"))
-                } else if reasons.count < reasonsMax, !reasons.contains("\(error)") {
-                    observe(.warning("the database is still out of reach: \(error)"))
-                }
-                if reasons.count < reasonsMax { reasons.insert("\(error)") }
-                if try await !servesWithout("\(error)") {
+            } catch let error as DatabaseError where error.isConnectionLevel || mayServeEarly && error.isTemporary {
+                outage.log("\(error)", observe)
+                if mayServeEarly {
+                    try await serveEarly("\(error)")
+                } else {
                     guard ContinuousClock.Instant.now < deadline else {
                         throw DatabaseAccess.unreachable(error, path)
                     }
                     _ = Notify.status("waiting for the database: \(error)")
                 }
-                try await Task.sleep(for: pause)
-                pause = min(pause * 2, Limits.reconnectBackoff.upperBound)
+                try await outage.rest()
             }
         }
     }

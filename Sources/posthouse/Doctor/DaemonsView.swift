@@ -5,6 +5,9 @@ import Glibc
 /// What root, who reads everything, finds out for `posthouse check` about the daemon's own view of a configuration.
 /// Nothing for other users, and nothing within the unit.
 enum DaemonsView {
+    private static let ofOtherUnit =
+        "; those of a unit that runs by this file are in /run/credentials/UNIT, which CREDENTIALS_DIRECTORY may name"
+
     /// One line each.
     static func warnings(_ outcome: LoadOutcome, path: String) async -> [String] {
         guard geteuid() == 0, getenv("CREDENTIALS_DIRECTORY") == nil else { return [] }
@@ -13,7 +16,8 @@ enum DaemonsView {
         if !unread.isEmpty {
             warnings.append(
                 "\(unread.count) \(unread.count == 1 ? "credential" : "credentials") cannot be read here: systemd hands "
-                    + "credentials over when the daemon starts or reloads: \(unread.joined(separator: ", "))")
+                    + "credentials over when the daemon starts or reloads: \(unread.joined(separator: ", "))"
+                    + (path == ConfigurationFile.standardPath ? "" : ofOtherUnit))
         }
         guard let units = try? await UnitExamination.units(),
             let service = units.first(where: { $0.id == UnitFindings.service && $0.isLoaded })

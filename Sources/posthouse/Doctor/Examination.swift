@@ -24,9 +24,11 @@ struct Examination {
     /// In the order of the page.
     func findings() async -> [DoctorFinding] {
         let outcome = ConfigurationFile.load(path: path, purpose: .check)
-        async let unit = ofSystemd(outcome)
+        let units = await Self.units()
+        let service = (try? units.get()).flatMap { Self.service($0) }
+        async let unit = ofSystemd(outcome, units)
         async let disk = Self.bounded(.disk, within: Self.limit) { Self.ofDisk(outcome) }
-        async let spool = Self.bounded(.spool, within: Self.limit) { Self.ofSpool(outcome) }
+        async let spool = Self.bounded(.spool, within: Self.limit) { Self.ofSpool(outcome, service) }
         async let versions = Self.bounded(.versions, within: Self.limit) { await Self.ofVersions() }
         async let database = ofDatabase(outcome)
         async let certificates = ofCertificates(outcome)
@@ -36,14 +38,23 @@ struct Examination {
 
     // MARK: systemd and what it hands over
 
-    private func ofSystemd(_ outcome: LoadOutcome) async -> [DoctorFinding] {
+    /// nil: no systemd runs here.
+    private static func units() async -> Result<[UnitFacts]?, any Error> {
+        do { return .success(try await UnitExamination.units()) } catch { return .failure(error) }
+    }
+
+    private static func service(_ units: [UnitFacts]) -> UnitFacts? {
+        units.first { $0.id == UnitFindings.service && $0.isLoaded }
+    }
+
+    private func ofSystemd(_ outcome: LoadOutcome, _ asked: Result<[UnitFacts]?, any Error>) async -> [DoctorFinding] {
         let units: [UnitFacts]?
         do {
-            units = try await UnitExamination.units()
+            units = try asked.get()
         } catch {
             return [DoctorFinding(.unit, .unknown, "\(error)")]
         }
-        let service = units?.first { $0.id == UnitFindings.service && $0.isLoaded }
+        let service = units.flatMap { Self.service($0) }
         var found = UnitFindings.of(units)
         if let service { found += await ofCredentials(outcome) + ofFiles(outcome, service) }
         if let server = outcome.configuration?.server {
@@ -123,7 +134,7 @@ struct Examination {
         return DiskFindings.of(directory: directory, looked: looked, space: space)
     }
 
-    private static func ofSpool(_ outcome: LoadOutcome) -> [DoctorFinding] {
+    private static func ofSpool(_ outcome: LoadOutcome, _ service: UnitFacts?) -> [DoctorFinding] {
         guard let configuration = outcome.configuration else { return [] }
         let (state, directory) = (SpoolState(configuration), configuration.spool.directory)
         let disk = DiskSpace.of(path: directory)
@@ -131,7 +142,8 @@ struct Examination {
             SpoolFacts(
                 directory: directory, bytesMax: configuration.spool.bytesMax,
                 sources: configuration.sources.filter { $0.spooling != .off }.map(\.name), isVisible: state.isVisible,
-                webhooks: state.files.count, unreadable: state.unreadable.count,
+                isWritable: service?.mayWrite(to: directory) ?? true, webhooks: state.files.count,
+                unreadable: state.unreadable.count,
                 oldestMilliseconds: state.oldestAt.map { max(0, ThisProcess.now().milliseconds - $0.milliseconds) },
                 unconfigured: state.homeless(configuration.sources.map(\.name)).map(\.source),
                 damaged: state.damaged.count, disk: disk, headroomBytes: disk.map(Spool.headroom) ?? 0))
