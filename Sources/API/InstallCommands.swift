@@ -55,7 +55,9 @@ extension Backend {
         let transactions = try body.identifiers("transactions", max: APILimits.restoreTransactionsMax)
         let strategy = try Self.strategy(body) ?? source.restore
         let install = call.route.names[0]
-        var statement = BackendStatement(name: .restored, scope: scope, install: install, at: try clock.next())
+        let former = try await formerChange(of: install, in: scope)
+        var statement = BackendStatement(
+            name: .restored, scope: scope, install: install, at: try clock.next(after: former))
         statement.change = .restore(install: install, transactions: transactions, strategy: strategy)
         try await record(statement) { json in
             json.member("transactions", strings: transactions)
@@ -73,7 +75,7 @@ extension Backend {
     }
 
     /// The time of the last known change of the install's identity: another daemon's clock may have been ahead of ours.
-    private func formerChange(of install: String, in scope: Scope) async throws(APIFailure) -> Timestamp? {
+    func formerChange(of install: String, in scope: Scope) async throws(APIFailure) -> Timestamp? {
         try await gate.pass { () async throws(LookupFailure) in
             try await lookup.identity(ofInstall: install, in: scope)
         }.asOf

@@ -32,16 +32,24 @@ extension Backend {
         let user = try await user(call.route.names[0], in: view)
         let now = try clock.now()
         let (id, until) = try Self.grantAsked(call.body, now: now)
-        let grant = Grant(entitlement: id, install: user.id, scope: view.scope(user.environment))
-        let former = try await holdings(of: grant)
+        let scope = view.scope(user.environment)
+        var grant = Grant(entitlement: id, install: user.id, scope: scope)
+        var former = try await holdings(of: grant)
         let identity = try await identity(of: user, in: view).current
         let holders = view.source.ownership.holders(install: user.id, identity: identity)
-        let (active, ended) = (former.filter(\.isActive), former.filter { !$0.isActive })
-        if holders.allSatisfy({ holder in active.contains { $0.holder == holder } }) {
+        var active: [Holder] { former.filter(\.isActive).map(\.holder) }
+        if !holders.allSatisfy(active.contains), !active.allSatisfy(holders.contains) {
+            // Somebody else's lasts, with an end of its own.
+            grant.identity = identity ?? ""
+            former = try await holdings(of: grant)
+        }
+        if holders.allSatisfy(active.contains) {
             return Self.answer(Version3Entitlement(id: id, holdings: former))
         }
-        let at = try clock.next(after: former.map(\.asOf).max())
-        let statement = grant.granting(to: holders, insteadOf: ended.map(\.holder), at: at, until: until)
+        let login = try await formerChange(of: user.id, in: scope)
+        let at = try clock.next(after: (former.map(\.asOf) + (login.map { [$0] } ?? [])).max())
+        let ended = former.filter { !$0.isActive }.map(\.holder)
+        let statement = grant.granting(to: holders, insteadOf: ended, at: at, until: until)
         try await record(statement) { json in
             json.member("entitlement", id)
             json.member("expires_ms", until.milliseconds)
@@ -55,14 +63,20 @@ extension Backend {
         let user = try await user(call.route.names[0], in: view)
         let id = call.route.names[1]
         let grant = Grant(entitlement: id, install: user.id, scope: view.scope(user.environment))
-        var holdings = try await holdings(of: grant)
-        let active = holdings.filter(\.isActive)
-        if !active.isEmpty {
-            let at = try clock.next(after: holdings.map(\.asOf).max())
-            try await record(grant.revoking(active, at: at)) { $0.member("entitlement", id) }
-            holdings = try await self.holdings(of: grant)
+        var own = grant
+        own.identity = try await identity(of: user, in: view).current ?? ""
+        var left: [GrantHolding] = []
+        for grant in [grant, own] {
+            var holdings = try await holdings(of: grant)
+            let active = holdings.filter(\.isActive)
+            if !active.isEmpty {
+                let at = try clock.next(after: holdings.map(\.asOf).max())
+                try await record(grant.revoking(active, at: at)) { $0.member("entitlement", id) }
+                holdings = try await self.holdings(of: grant)
+            }
+            left += holdings
         }
-        return Self.answer(Version3Entitlement(id: id, holdings: holdings))
+        return Self.answer(Version3Entitlement(id: id, holdings: left))
     }
 
     private func holdings(of grant: Grant) async throws(APIFailure) -> [GrantHolding] {
@@ -94,11 +108,16 @@ struct Grant {
     let entitlement: String
     let install: String
     let scope: Scope
+    /// Of one that was granted while somebody else's of the same install lasted: who was logged in then, empty for
+    /// nobody. A purchase has one end.
+    var identity: String?
 
     var purchase: Purchase {
-        Purchase(
-            key: "manual:\(install.utf8.count):\(install):\(entitlement)", kind: .oneTime,
-            store: Purchase.manualStore, product: entitlement, plan: nil, subscriptionID: nil)
+        let holders = [install] + (identity.map { [$0] } ?? [])
+        let key = holders.map { "\($0.utf8.count):\($0):" }.joined()
+        return Purchase(
+            key: "manual:\(key)\(entitlement)", kind: .oneTime, store: Purchase.manualStore, product: entitlement,
+            plan: nil, subscriptionID: nil)
     }
 
     func granting(

@@ -1,5 +1,6 @@
 import NIOCore
 import NIOHTTP1
+import NIOSSL
 
 /// One connection: passes what the parser reads to `Exchange` and performs its actions. Lives on its event loop.
 final class IncomingConnection: ChannelDuplexHandler {
@@ -122,6 +123,8 @@ final class IncomingConnection: ChannelDuplexHandler {
             take(.unservable(Unservable(.headTooLarge, "the head is too large")))
         case ByteToMessageDecoderError.dataReceivedInErrorState(_, let bytes):
             perform(exchange.dropped(bytes: bytes.readableBytes))
+        // The client has ended its side without saying so in TLS; the end of input follows, and its answer may, too.
+        case NIOSSLError.uncleanShutdown: break
         default:
             // The connection itself failed (reset, TLS): nobody is left to answer.
             context.close(promise: nil)

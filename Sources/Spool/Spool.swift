@@ -132,7 +132,7 @@ package final class Spool: Sendable {
             }
             adoptNow()
             // Otherwise whoever records what waits lists it all the time.
-            if figures.webhooks == 0, !listNow().isEmpty { arrive.yield() }
+            if figures.webhooks <= 0, !listNow().isEmpty { arrive.yield() }
         }
     }
 
@@ -150,10 +150,19 @@ package final class Spool: Sendable {
         arrive.yield()
     }
 
+    /// Gone: somebody has removed it by hand.
+    private func isEmptyOrGone(_ folder: SpoolFolder) -> Bool {
+        do throws(DurableFile.Failure) {
+            return try SpoolFile.of(folder: folder.name, in: directory).isEmpty
+        } catch {
+            return error.isMissing
+        }
+    }
+
     private func adoptNow() {
         let (adopted, emptyBefore) = state.withLock { ($0.adopted, $0.emptyFolders) }
         var empty: Set<String> = []
-        for folder in adopted where (try? SpoolFile.of(folder: folder.name, in: directory))?.isEmpty == true {
+        for folder in adopted where isEmptyOrGone(folder) {
             // Not at once: somebody may be copying files there.
             guard emptyBefore.contains(folder.name) else {
                 empty.insert(folder.name)

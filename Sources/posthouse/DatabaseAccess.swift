@@ -151,7 +151,7 @@ enum DatabaseAccess {
         let outcome = try await Migrator.migrate(on: connection, onWait: onWait)
         await connection.close()
         // No fault of the migration, which may succeed with the next connection.
-        if case .failure(.failed(_, _, let error)) = outcome, error.isConnectionLevel { throw error }
+        if case .failure(.failed(_, _, let error)) = outcome, error.isTemporary { throw error }
         return try outcome.mapError { Complaint("\($0)") }.get()
     }
 

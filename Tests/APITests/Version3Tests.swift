@@ -201,12 +201,24 @@ struct Version3Tests {
             #expect(await active("user_id=jeff") == (first == "lasting" ? 1 : 0))
             _ = await service.post("/v1/users/A/logout" + query)
             _ = await service.post("/v1/users/A/identify" + query, #"{"identity":"bob"}"#)
-            _ = await service.post("/v3/users/A/entitlements" + query, #"{"id":"plus","expires":4202444800}"#)
+            let untils = "/v1/entitlements?user_id=jeff&source=\(source)"
+            let until = await service.get(untils).column("until")
+            let end = first == "lasting" ? 4_002_444_800 : 4_202_444_800
+            let granted = await service.post("/v3/users/A/entitlements" + query, #"{"id":"plus","expires":\#(end)}"#)
+            // Where the first identify shares what the install has, bob has the first one, too.
+            let isShared = first == "lasting" && source == "shared"
+            #expect(granted.object["active"] as? Bool == true)
+            #expect(granted.object["expires"] as? Int == (isShared ? 4_102_444_800 : end))
             #expect(await active("user_id=bob") == 1)
+            if first == "lasting" { #expect(await service.get(untils).column("until") == until) }
             // A grant that lasts is taken from nobody.
             #expect(await active("user_id=jeff") == (first == "lasting" ? 1 : 0))
             #expect(await service.get("/v3/users/A/entitlements" + query).column("active") == ["1"])
             #expect(service.psql("SELECT count(*) FROM transfers") == "0")
+            _ = await service.send("DELETE", "/v3/users/A/entitlements/plus" + query)
+            #expect(await active("user_id=bob") == 0)
+            #expect(await active("user_id=jeff") == 0)
+            #expect(await service.get("/v3/users/A/entitlements" + query).column("active") == ["0"])
         }
     }
 

@@ -348,21 +348,24 @@ struct NamelessTests {
         }
     }
 
-    /// As Stripe says a renewal: the period begins, the user is changed, the invoice is finalised with the new user in
-    /// its copy of the metadata.
+    /// As Stripe says a renewal: the period begins and its invoice is made, in one second or another; the user is changed;
+    /// the invoice is finalised with the new user in its copy of the metadata.
     @Test("A user who is changed between a period's beginning and its invoice is one transfer, in every order")
     func userInInvoice() {
         let until = 30 * Self.day
-        let invoice = [
-            PurchaseStatement.fact(Fact(kind: .naming, holder: otherUser, at: seconds(3_600))),
-            Self.nameless(.gain, 3_600, until: until),
-        ]
-        let webhooks = [[Self.gain(user, 0, until: until)], [Self.gain(otherUser, 1_800, until: until)], invoice]
+        let before = [Self.gain(user, -30 * Self.day, until: 0)]
         let once = [AnnouncedTransfer(from: user, to: otherUser, ordinal: 1, native: nil)]
-        for order in permutations(webhooks) {
-            let played = NamelessPlayback(order, isStore: true)
-            #expect(played.announced == once && played.voids.isEmpty, "\(order)")
-            #expect(played.access.filter(\.value.isActive).map(\.key) == [otherUser], "\(order)")
+        for madeAt in [-1, 0, 1] as [Int64] {
+            let invoice = [
+                PurchaseStatement.fact(Fact(kind: .naming, holder: otherUser, at: seconds(madeAt))),
+                Self.nameless(.gain, madeAt, until: until),
+            ]
+            let webhooks = [[Self.gain(user, 0, until: until)], [Self.gain(otherUser, 1_800, until: until)], invoice]
+            for order in permutations(webhooks) {
+                let played = NamelessPlayback([before] + order, isStore: true)
+                #expect(played.announced == once && played.voids.isEmpty, "\(madeAt) \(order)")
+                #expect(played.access.filter(\.value.isActive).map(\.key) == [otherUser], "\(madeAt) \(order)")
+            }
         }
     }
 
@@ -464,5 +467,22 @@ struct NamelessTests {
             start += 30 * day
         }
         return history
+    }
+
+    @Test("A full list of facts takes nothing back that a nameless fact before it shows, and hides no later transfer")
+    func behindFullList() {
+        let named = PurchaseStatement.fact(Fact(kind: .naming, holder: user, at: seconds(-1)))
+        var arrivals = [[named], [Self.nameless(.gain, 0, until: 40 * Self.day)]]
+        for number in 1...70 as ClosedRange<Int64> {
+            arrivals.append([Self.gain(otherUser, number * 3_600, until: 40 * Self.day)])
+        }
+        arrivals.append([Self.gain(user, 80 * 3_600, until: 40 * Self.day)])
+        arrivals.append([Self.gain(otherUser, 90 * 3_600, until: 40 * Self.day)])
+        let played = NamelessPlayback(arrivals, isStore: true)
+        #expect(played.voids.isEmpty)
+        #expect(
+            played.announced.map { "\($0.from.id) \($0.to.id) \($0.ordinal)" } == [
+                "\(user.id) \(otherUser.id) 1", "\(otherUser.id) \(user.id) 1", "\(user.id) \(otherUser.id) 2",
+            ])
     }
 }

@@ -78,7 +78,7 @@ extension FaultTests {
         #expect(try eventually { try relay.database.count("deliveries", where: "NOT blocked") == 1 })
         try relay.configure([integration])
         #expect(try relay.reload().contains("added integration backend"))
-        // The sweep that would find it comes half a minute after the start.
+        // The sweep that would find it comes with the start, and then half a minute later.
         #expect(receiver.waitForAccepted(2, 20))
     }
 

@@ -2,14 +2,16 @@ internal import Vocabulary
 
 /// What an event about an invoice states: `invoice.…`.
 ///
-/// Only the payment of a cycle says something of access. An invoice is a draft for about an hour; once it is finalised
-/// the period that it is for is due, and the gain is stated as of then. The payment comes at once and sometimes weeks
-/// later. By then the subscription may be unpaid or canceled: those later losses stand. Stripe says by an event of the
-/// subscription that an unpaid one is active again; nothing comes after a canceled one.
+/// Only the payment of a cycle says something of access: the period that the invoice is for was due from the invoice's
+/// `created` on, and the gain is stated as of then. It is a draft for about an hour; the payment comes when that is
+/// finalised, and sometimes weeks later. By then the subscription may be unpaid, paused or canceled: those later losses
+/// stand. Stripe says by an event of the subscription that an unpaid one is active again; nothing comes after a
+/// canceled one.
 ///
-/// The invoice has a copy of the subscription's metadata of that time (docs.stripe.com/api/invoices/object,
-/// `parent.subscription_details.metadata`). Events of the subscription say it, too, and when the user was changed: so
-/// the copy is a naming, which takes the purchase from nobody whom they have named.
+/// The invoice has a copy of the subscription's metadata as they were when it was finalised
+/// (docs.stripe.com/api/invoices/object, `parent.subscription_details.metadata`). Events of the subscription say them,
+/// too, and when the user was changed: so the copy is a naming, which takes the purchase from nobody whom they have
+/// named.
 ///
 /// The lines of an invoice need not be what the subscription is now: an upgrade may wait for the payment, a coming
 /// invoice has the next plan, and of items with periods of their own one alone may be due. So product, plan and period
@@ -70,14 +72,14 @@ struct StripeInvoice {
         return EventMeaning("SUBSCRIPTION_RENEWED", .gain, status: SharedWords.Status.renewing)
     }
 
-    /// A gain of whoever has the purchase at the finalisation, and whom the copied metadata name. Without that time the
-    /// metadata are of no time, and name nobody.
+    /// A gain of whoever has the purchase when the invoice is made; if nobody was given it, of whom the metadata name.
+    /// Without that time they are of no time, and name nobody.
     private func facts(customer: String?, until end: Timestamp) -> [Fact] {
-        let finalisedAt = fields.object("status_transitions")?.epoch("finalized_at")
-        let dueAt = min(finalisedAt ?? fields.epoch("created") ?? snapshot.createdAt, snapshot.createdAt)
+        let invoicedAt = fields.epoch("created")
+        let dueAt = min(invoicedAt ?? snapshot.createdAt, snapshot.createdAt)
         let whoever = StripeParty(user: nil, anonymousID: customer)
         guard let gain = whoever.fact(.gain, at: dueAt.ranked(.gain), until: end) else { return [] }
-        guard finalisedAt != nil, let user else { return [gain] }
+        guard invoicedAt != nil, let user else { return [gain] }
         return [gain, Fact(kind: .naming, holder: .user(user), at: dueAt)]
     }
 }

@@ -9,7 +9,7 @@ internal import Vocabulary
 /// | …paused | SUBSCRIPTION_PAUSED; at the end of a trial TRIAL_NOT_CONVERTED | loss |
 /// | …resumed | SUBSCRIPTION_UNPAUSED | by the status |
 /// | …deleted | SUBSCRIPTION_TERMINATED; in its trial TRIAL_NOT_CONVERTED | loss |
-/// | invoice.paid of a cycle that is not over | SUBSCRIPTION_RENEWED | gain to its end, as of the finalisation |
+/// | invoice.paid of a cycle that is not over | SUBSCRIPTION_RENEWED | gain to its end, as of the invoice |
 /// | checkout.session.completed, `payment`, paid; …async_payment_succeeded | PURCHASE_VALIDATED | gain |
 /// | charge.refunded, all of it, one-time | DEACTIVATE if the ledger knows the purchase, else itself | loss, revoked |
 /// | any other | itself | none |

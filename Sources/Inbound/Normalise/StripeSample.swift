@@ -142,8 +142,7 @@ struct StripeSample {
         // An invoice that is to come has no id.
         if request.eventName != StripeNames.invoiceUpcoming { object.member("id", request.storeTransactionID) }
         object.member("object", "invoice")
-        let isPaid = StripeNames.paidInvoices.contains(request.eventName)
-        object.member("amount_paid", isPaid ? Self.unitAmount : 0)
+        object.member("amount_paid", StripeNames.paidInvoices.contains(request.eventName) ? Self.unitAmount : 0)
         object.member("billing_reason", StripeNames.cycle)
         object.member("created", seconds)
         object.member("currency", Self.currency)
@@ -161,10 +160,6 @@ struct StripeSample {
                 writeMetadata(to: &details)
                 details.member("subscription", request.purchaseID)
             }
-        }
-        object.key("status_transitions")
-        object.object { transitions in
-            transitions.member("finalized_at", isPaid ? seconds : nil)
         }
     }
 

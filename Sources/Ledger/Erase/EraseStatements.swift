@@ -53,6 +53,9 @@ enum EraseStatements {
         WHERE anonymous_user_id = ANY ($1) AND user_id <> ALL ($2) AND ($3 IS NULL OR source = $3)
         UNION SELECT install FROM install_identities
         WHERE install = ANY ($1) AND identity <> ALL ($2) AND ($3 IS NULL OR source = $3)
+        UNION SELECT w.id FROM unnest($1) AS w (id) JOIN holder_changes c ON c.subject = 'anon:' || w.id
+        WHERE c.kind = 'login' AND c.target LIKE 'user:%' AND substr(c.target, 6) <> ALL ($2)
+            AND ($3 IS NULL OR c.source = $3)
         """)
 
     /// The sources of events.

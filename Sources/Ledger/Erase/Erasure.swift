@@ -76,11 +76,12 @@ package struct Erasure: Sendable {
             for user in holders where !user.isAnonymous {
                 linked += try session.run(EraseStatements.linked, (user.id, source)).sorted().map(Holder.anonymous)
             }
-            let shared = try session.run(
-                EraseStatements.sharedInstalls, (linked.map(\.id), holders.map(\.id), source)
+            let spelled = Set(linked.flatMap(ErasedID.spellings)).sorted()
+            let foreign = try session.run(
+                EraseStatements.sharedInstalls, (spelled.map(\.id), holders.map(\.id), source)
             ).map(Holder.anonymous)
-            linked.removeAll { shared.contains($0) }
-            linked = linked.flatMap(ErasedID.spellings)
+            let shared = linked.filter { !Set(ErasedID.spellings(of: $0)).isDisjoint(with: foreign) }
+            linked = spelled.filter { Set(ErasedID.spellings(of: $0)).isDisjoint(with: foreign) }
             linked.removeAll { holders.contains($0) }
             let (known, own) = try findOwnHolders(of: holders, linked: linked, source: source, on: session)
             holders += known + own
@@ -89,7 +90,7 @@ package struct Erasure: Sendable {
                 ErasedID(holder: $0, standIn: ErasedID.standIn($1))
             }
             return Erasure(
-                ids: ids, source: source, isDry: isDry, sharedInstalls: shared.sorted(), ownHolders: Set(own))
+                ids: ids, source: source, isDry: isDry, sharedInstalls: Set(shared).sorted(), ownHolders: Set(own))
         }
     }
 

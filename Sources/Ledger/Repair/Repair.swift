@@ -97,7 +97,7 @@ package struct Repair: Sendable {
                 "the configuration has no source \(source); give it back its name, then try again")
             return report
         }
-        if let moving = try moving(purchase, stored, on: session) {
+        if let moving = try moving(row, stored, on: session) {
             report.verdict = .impossible(moving)
             return report
         }
@@ -114,16 +114,18 @@ package struct Repair: Sendable {
         return report
     }
 
-    /// Says that a change of holders has not reached the purchase yet: applied here it would never be announced.
+    /// Says that a change of holders will reach the purchase and has not yet: applied here it would never be announced.
     private func moving(
-        _ purchase: Identifier, _ stored: PurchaseState?, on session: borrowing Session
+        _ row: RecordTables.PurchaseRow, _ stored: PurchaseState?, on session: borrowing Session
     ) throws(DatabaseError) -> String? {
-        let entitled = try session.run(RepairStatements.entitlements, purchase).map(\.holder)
+        let entitled = try session.run(RepairStatements.entitlements, row.id).map(\.holder)
         let holders = Set(entitled).union(stored?.holders.map(\.storageKey) ?? [])
-        let unfinished = try session.run(HolderStatements.unfinishedAmong, (holders.sorted(), nil))
+        let unfinished = try session.run(HolderStatements.unfinishedAmong, (holders.sorted(), row.source))
         let isMoving = unfinished.contains { unfinished in
-            guard unfinished.appliedThrough < purchase, case .success = unfinished.change else { return false }
-            return true
+            guard unfinished.appliedThrough < row.id, case .success(let change) = unfinished.change,
+                change.scope == row.scope, let from = change.from
+            else { return false }
+            return holders.contains(from.storageKey)
         }
         return isMoving
             ? "a webhook that moves the purchases of one of its holders has not reached it yet: try again later" : nil

@@ -254,6 +254,13 @@ extension FactReading {
         !isIgnored && !(native.map(state.isSettled) ?? false)
     }
 
+    /// The same statement of a webhook, without facts that were settled already.
+    func unsettled(in state: PurchaseState) -> FactReading {
+        var reading = self
+        reading.facts.removeAll(where: state.isSettled)
+        return reading
+    }
+
     /// The same statement, not counted as a webhook that announces a transfer.
     var uncounted: FactReading {
         var reading = self
@@ -298,7 +305,7 @@ extension PurchaseState {
     mutating func record(_ reading: FactReading, isNaming: Bool = true) {
         if let fact = reading.nameless { return insert(fact, isGiven: reading.isGiven) }
         if reading.naming != nil { expectNameless() }
-        for fact in reading.facts where !isSettled(fact) { insert(fact) }
+        for fact in reading.facts { insert(fact) }
         if let native = reading.native { insert(native) }
         record(reading.registers)
         if mayLackName, isNaming { for name in reading.names { insert(name) } }
@@ -314,7 +321,7 @@ extension PurchaseState {
     }
 
     /// Whether the fact comes before all of a full list: it would show a transfer once more that is counted already.
-    private func isSettled(_ fact: KeptFact) -> Bool {
+    fileprivate func isSettled(_ fact: KeptFact) -> Bool {
         facts.count >= Self.factsMax && facts.first.map { fact < $0 } ?? false
     }
 

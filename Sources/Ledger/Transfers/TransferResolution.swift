@@ -43,7 +43,7 @@ package enum TransferResolution {
         _ state: PurchaseState, _ facts: [Fact], moves: [KeptMove], kind: Purchase.Kind, mayLackName: Bool = false
     ) -> Resolution {
         let readings = facts.map { FactReading($0, kind: kind) }
-        let counted = readings.filter { $0.isCounted(in: state) }
+        let counted = readings.filter { $0.isCounted(in: state) }.map { $0.unsettled(in: state) }
         let before = Timeline(state)
         var next = state
         if mayLackName { next.expectNameless() }
@@ -70,7 +70,7 @@ package enum TransferResolution {
         if mayLackName { next.expectNameless() }
         for fact in facts {
             let reading = FactReading(fact, kind: kind)
-            if reading.isCounted(in: state) { next.record(reading) }
+            if reading.isCounted(in: state) { next.record(reading.unsettled(in: state)) }
         }
         return next
     }

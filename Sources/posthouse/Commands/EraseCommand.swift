@@ -107,6 +107,7 @@ struct EraseCommand: AsyncParsableCommand {
                 json.member("dry_run", dryRun)
                 for (name, count) in done.parts { json.member(name, count) }
                 json.member("in_hand", done.inHand)
+                json.member("shared", strings: erasure.sharedInstalls.map(\.storageKey))
                 json.member("left", left?.total)
             }
         }
