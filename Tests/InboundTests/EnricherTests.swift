@@ -20,12 +20,9 @@ struct EnricherTests {
         let tokens = Mutex<[Identifier]>([])
         let isRecorded: Bool
         let rows: [Identifier: KnownToken]
-        /// Of the purchase that a link leads to.
-        let after: Timestamp?
 
-        init(isRecorded: Bool = false, _ rows: [KnownToken] = [], after: Timestamp? = nil) {
+        init(isRecorded: Bool = false, _ rows: [KnownToken] = []) {
             self.isRecorded = isRecorded
-            self.after = after
             self.rows = Dictionary(rows.map { ($0.token, $0) }) { first, _ in first }
         }
 
@@ -38,7 +35,7 @@ struct EnricherTests {
                 },
                 token: { [self] token, _ in
                     tokens.withLock { $0.append(token) }
-                    return rows[token].map { TokenLookup.Found(known: $0, after: after) }
+                    return rows[token]
                 })
         }
     }
@@ -63,8 +60,7 @@ struct EnricherTests {
             })
         let first = KnownToken(
             token: GooglePlayToken(older).id, first: "first.1", environment: "PRODUCTION", isReplaced: true)
-        let later = Fixtures.askedAt.advanced(byMilliseconds: 60_000)
-        let known = Known([first], after: later)
+        let known = Known([first])
         let enricher = try Self.enricher(servers, known.lookups)
         guard case .answered(let answer) = await enricher.run(try Self.enrichment(Fixtures.subscription(4))) else {
             Issue.record("no answer")
@@ -72,7 +68,7 @@ struct EnricherTests {
         }
         let event = try GooglePlay().normalise(
             Array(Fixtures.subscription(4).utf8), answer: answer, from: googlePlaySource())
-        #expect(event.purchase?.key == "first.1" && event.tokens.count == 3 && event.asOf == later)
+        #expect(event.purchase?.key == "first.1" && event.tokens.count == 3 && event.asOf == Fixtures.askedAt)
         let paths = "/androidpublisher/v3/applications/com.example.app/purchases/subscriptionsv2/tokens/"
         #expect(servers.targets.filter { $0 != "/token" } == [paths + Fixtures.token, paths + old])
         let subject = try #require(known.subjects.withLock { $0 }.first)

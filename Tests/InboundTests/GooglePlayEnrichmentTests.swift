@@ -127,18 +127,6 @@ struct GooglePlayEnrichmentTests {
         #expect(event.tokens.map(\.environment) == ["PRODUCTION", "PRODUCTION"])
     }
 
-    @Test("What takes the place of a known token is stated later than all that is known of its purchase")
-    func laterThanKnown() throws {
-        for (milliseconds, later) in [(nil, 0), (-60_000, 0), (60_000, 60_000)] as [(Int64?, Int64)] {
-            var play = FakePlay(
-                [Self.b: (200, Fixtures.linked(to: Self.a))], known: [Self.a: Self.known(Self.a, first: Self.a)])
-            play.after = milliseconds.map { Fixtures.askedAt.advanced(byMilliseconds: $0) }
-            let event = try play.event(Fixtures.subscription(4, token: Self.b))
-            let expected = Fixtures.askedAt.advanced(byMilliseconds: later)
-            #expect(event.asOf == expected && event.facts.map(\.at) == [expected])
-        }
-    }
-
     @Test("A token that the ledger knows is asked about, and its links are not")
     func knownToken() throws {
         var play = FakePlay(

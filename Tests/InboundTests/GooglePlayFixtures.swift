@@ -141,8 +141,6 @@ struct FakePlay {
     var answers: [String: Answer] = [:]
     /// By token.
     var known: [String: KnownToken] = [:]
-    /// Later than what is stated of a purchase that a link leads to; nil: nothing is.
-    var after: Timestamp?
     /// Whether the source has an API.
     var asksAPI = true
     private(set) var asked: [GooglePlayEnrichment.Question] = []
@@ -166,7 +164,7 @@ struct FakePlay {
                 step = enrichment.answered(status: answer.status, body: Array(answer.body.utf8))
             case .lookUp(let token):
                 lookedUp.append(token)
-                step = enrichment.found(row(token), after: after)
+                step = enrichment.found(row(token))
             case .done, .ends, .goesByName, .asIs, .cannotSay, .unusable: return step
             }
         }

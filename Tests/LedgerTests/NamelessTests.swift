@@ -348,8 +348,8 @@ struct NamelessTests {
         }
     }
 
-    /// As Stripe says a renewal: the period begins and its invoice is made, in one second or another; the user is changed;
-    /// the invoice is finalised with the new user in its copy of the metadata.
+    /// As Stripe says a renewal: the period begins and its invoice is made, in one second or another; the user is
+    /// changed; the invoice is finalised with the new user in its copy of the metadata.
     @Test("A user who is changed between a period's beginning and its invoice is one transfer, in every order")
     func userInInvoice() {
         let until = 30 * Self.day

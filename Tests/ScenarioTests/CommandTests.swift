@@ -115,7 +115,7 @@ import Vocabulary
         let messages = findings.compactMap { $0["message"] as? String }
         if getuid() == 0 {
             #expect(check.errors.contains("posthouse.toml: warning: \(sum)"), "\(check.errors)")
-            #expect(messages.contains(sum) && !messages.contains { $0.contains("CREDENTIALS_DIRECTORY") })
+            #expect(messages.contains(sum) && !messages.contains { $0.contains("$CREDENTIALS_DIRECTORY") })
         } else {
             #expect(messages.count(where: { $0.contains("$CREDENTIALS_DIRECTORY is not set") }) == 3, "\(messages)")
         }

@@ -7,11 +7,11 @@ package struct Enricher: Sendable {
     /// What the ledger knows; tests give their own.
     package struct Lookups: Sendable {
         let event: @Sendable (TokenLookup.Subject) async throws -> TokenLookup.Answer
-        let token: @Sendable (_ token: Identifier, _ source: String) async throws -> TokenLookup.Found?
+        let token: @Sendable (_ token: Identifier, _ source: String) async throws -> KnownToken?
 
         init(
             event: @escaping @Sendable (TokenLookup.Subject) async throws -> TokenLookup.Answer,
-            token: @escaping @Sendable (_ token: Identifier, _ source: String) async throws -> TokenLookup.Found?
+            token: @escaping @Sendable (_ token: Identifier, _ source: String) async throws -> KnownToken?
         ) {
             self.event = event
             self.token = token
@@ -87,9 +87,7 @@ package struct Enricher: Sendable {
                 case .answered(let status, let body): step = enrichment.answered(status: status, body: body)
                 case .failed(let reason): return .unavailable(reason: reason)
                 }
-            case .lookUp(let token):
-                let found = try await lookups.token(token.id, source)
-                step = enrichment.found(found?.known, after: found?.after)
+            case .lookUp(let token): step = enrichment.found(try await lookups.token(token.id, source))
             case .done(let answer), .ends(let answer), .goesByName(let answer): return .answered(answer)
             case .asIs: return .asIs
             case .cannotSay(let reason): return .unavailable(reason: reason)

@@ -6,7 +6,7 @@ internal import Vocabulary
 ///
 /// | member | |
 /// |--|--|
-/// | `asked_at_ms` | when the first request was sent, by the database's clock; later, if more was known by then |
+/// | `asked_at_ms` | when the first request was sent, by the database's clock |
 /// | `question` | `subscription` or `product` |
 /// | `status` | 200; 404; 410, or 400 of the same meaning; null where nothing was asked |
 /// | `purchase` | with 200: the API's answer without `subscribeWithGoogleInfo`, else byte for byte |

@@ -165,16 +165,13 @@ package struct GooglePlayEnrichment: Sendable {
     }
 
     /// The ledger has the token that was to be looked up; nil: it has not.
-    /// - Parameter after: later than all that is stated about the token's purchase; nil: nothing is.
-    package mutating func found(_ row: KnownToken?, after: Timestamp? = nil) -> Step {
+    package mutating func found(_ row: KnownToken?) -> Step {
         guard case .lookingUp(let link, let purchase) = state else { return misused() }
         guard let row else {
             state = .askedLink(link, purchase: purchase)
             return .ask(.subscription(link))
         }
         links.append(GooglePlayAnswer.Link(token: link.name, status: nil, purchase: nil))
-        // The purchase may have been read by a clock that is ahead: what takes its place comes after that.
-        if let after { askedAt = max(askedAt, after) }
         // The purchase goes on in the environment in which it was recorded.
         known = KnownToken(token: token.id, first: row.first, environment: row.environment, isReplaced: false)
         return finish(status: 200, purchase: purchase, first: row.first)

@@ -35,23 +35,10 @@ package struct TokenLookup: Sendable {
         }
     }
 
-    /// A token that another one follows.
-    package struct Found: Sendable {
-        package let known: KnownToken
-        /// Later than everything that is stated about its purchase; nil: nothing is.
-        package let after: Timestamp?
-
-        package init(known: KnownToken, after: Timestamp?) {
-            self.known = known
-            self.after = after
-        }
-    }
-
     struct TokenRow {
         let first: String
         let environment: String?
         let isReplaced: Bool
-        let after: Timestamp?
     }
 
     struct SubjectRow {
@@ -76,11 +63,8 @@ package struct TokenLookup: Sendable {
 
     static let token = Statement<(String, Identifier), TokenRow>(
         "token_known",
-        """
-        SELECT t.first, t.environment, t.is_replaced,
-               (SELECT max(p.as_of_ms) + 1 FROM purchases p WHERE p.source = $1 AND p.key = t.first)
-        FROM purchase_tokens t WHERE t.source = $1 AND t.token = $2
-        """, row: TokenRow.init)
+        "SELECT first, environment, is_replaced FROM purchase_tokens WHERE source = $1 AND token = $2",
+        row: TokenRow.init)
 
     private let pool: Pool
 
@@ -104,15 +88,12 @@ package struct TokenLookup: Sendable {
     }
 
     /// What is known of a token; nil: nothing.
-    package func find(_ token: Identifier, of source: String) async throws(DatabaseError) -> Found? {
+    package func find(_ token: Identifier, of source: String) async throws(DatabaseError) -> KnownToken? {
         let row = try await pool.withSession { session throws(DatabaseError) in
             try session.run(Self.token, (source, token)).first
         }
         return row.map {
-            Found(
-                known: KnownToken(
-                    token: token, first: $0.first, environment: $0.environment, isReplaced: $0.isReplaced),
-                after: $0.after)
+            KnownToken(token: token, first: $0.first, environment: $0.environment, isReplaced: $0.isReplaced)
         }
     }
 }
