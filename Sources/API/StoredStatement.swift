@@ -32,20 +32,21 @@ package enum StoredStatement {
             let grant = Grant(entitlement: entitlement, install: install, scope: stored.scope)
             if name == .entitlementRevoked { return revoked(grant, stored, statement) }
             guard let expires = (try? body.integer("expires_ms")) ?? nil else { return nil }
-            return granted(grant, until: Timestamp(milliseconds: expires), stored, of: source)
+            let isJoining = text(Grant.joined, in: body) != nil
+            return granted(grant, until: Timestamp(milliseconds: expires), isJoining: isJoining, stored, of: source)
         }
         return ReadWebhook(event(statement, stored))
     }
 
     private static func granted(
-        _ grant: Grant, until: Timestamp, _ stored: StoredWebhook, of source: Source
+        _ grant: Grant, until: Timestamp, isJoining: Bool, _ stored: StoredWebhook, of source: Source
     ) -> ReadWebhook {
         let statement = grant.granting(
             to: [], insteadOf: [], at: stored.occurredAt, until: until, transaction: stored.storeTransactionID ?? "")
         return ReadWebhook(event(statement, stored)) { known in
             Grant.facts(
-                to: source.ownership.holders(install: grant.install, identity: known.user), insteadOf: known.holders,
-                at: stored.occurredAt, until: until)
+                to: source.ownership.holders(install: grant.install, identity: known.user),
+                insteadOf: isJoining ? [] : known.holders, at: stored.occurredAt, until: until)
         }
     }
 

@@ -25,34 +25,33 @@ extension Backend {
         }
     }
 
-    /// Grants an entitlement. A second grant to the same holders changes nothing while the first lasts, and keeps the
-    /// old end.
+    /// Grants an entitlement. While a grant of the install lasts, a further one keeps its end, and gives it to whoever
+    /// is logged in now, too.
     func grantEntitlement(_ call: Call) async throws(APIFailure) -> HTTPAnswer {
         let view = try version3(call)
         let user = try await user(call.route.names[0], in: view)
         let now = try clock.now()
         let (id, until) = try Self.grantAsked(call.body, now: now)
         let scope = view.scope(user.environment)
-        var grant = Grant(entitlement: id, install: user.id, scope: scope)
-        var former = try await holdings(of: grant)
+        let grant = Grant(entitlement: id, install: user.id, scope: scope)
+        let former = try await holdings(of: grant)
         let identity = try await identity(of: user, in: view).current
         let holders = view.source.ownership.holders(install: user.id, identity: identity)
-        var active: [Holder] { former.filter(\.isActive).map(\.holder) }
-        if !holders.allSatisfy(active.contains), !active.allSatisfy(holders.contains) {
-            // Somebody else's lasts, with an end of its own.
-            grant.identity = identity ?? ""
-            former = try await holdings(of: grant)
-        }
-        if holders.allSatisfy(active.contains) {
+        let active = former.filter(\.isActive)
+        if holders.allSatisfy(active.map(\.holder).contains) {
             return Self.answer(Version3Entitlement(id: id, holdings: former))
         }
         let login = try await formerChange(of: user.id, in: scope)
         let at = try clock.next(after: (former.map(\.asOf) + (login.map { [$0] } ?? [])).max())
-        let ended = former.filter { !$0.isActive }.map(\.holder)
-        let statement = grant.granting(to: holders, insteadOf: ended, at: at, until: until)
+        let lasting = active.first?.transaction
+        let end = lasting?.effectiveNextRenewalAt ?? until
+        let statement = grant.granting(
+            to: holders, insteadOf: lasting == nil ? former.map(\.holder) : [], at: at, until: end,
+            transaction: lasting?.storeTransactionID, purchasedAt: lasting?.purchasedAt)
         try await record(statement) { json in
             json.member("entitlement", id)
-            json.member("expires_ms", until.milliseconds)
+            json.member("expires_ms", end.milliseconds)
+            if let lasting { json.member(Grant.joined, lasting.storeTransactionID) }
         }
         return Self.answer(Version3Entitlement(id: id, holdings: try await holdings(of: grant)))
     }
@@ -63,20 +62,14 @@ extension Backend {
         let user = try await user(call.route.names[0], in: view)
         let id = call.route.names[1]
         let grant = Grant(entitlement: id, install: user.id, scope: view.scope(user.environment))
-        var own = grant
-        own.identity = try await identity(of: user, in: view).current ?? ""
-        var left: [GrantHolding] = []
-        for grant in [grant, own] {
-            var holdings = try await holdings(of: grant)
-            let active = holdings.filter(\.isActive)
-            if !active.isEmpty {
-                let at = try clock.next(after: holdings.map(\.asOf).max())
-                try await record(grant.revoking(active, at: at)) { $0.member("entitlement", id) }
-                holdings = try await self.holdings(of: grant)
-            }
-            left += holdings
+        var holdings = try await holdings(of: grant)
+        let active = holdings.filter(\.isActive)
+        if !active.isEmpty {
+            let at = try clock.next(after: holdings.map(\.asOf).max())
+            try await record(grant.revoking(active, at: at)) { $0.member("entitlement", id) }
+            holdings = try await self.holdings(of: grant)
         }
-        return Self.answer(Version3Entitlement(id: id, holdings: left))
+        return Self.answer(Version3Entitlement(id: id, holdings: holdings))
     }
 
     private func holdings(of grant: Grant) async throws(APIFailure) -> [GrantHolding] {
@@ -108,27 +101,28 @@ struct Grant {
     let entitlement: String
     let install: String
     let scope: Scope
-    /// Of one that was granted while somebody else's of the same install lasted: who was logged in then, empty for
-    /// nobody. A purchase has one end.
-    var identity: String?
 
     var purchase: Purchase {
-        let holders = [install] + (identity.map { [$0] } ?? [])
-        let key = holders.map { "\($0.utf8.count):\($0):" }.joined()
-        return Purchase(
-            key: "manual:\(key)\(entitlement)", kind: .oneTime, store: Purchase.manualStore, product: entitlement,
-            plan: nil, subscriptionID: nil)
+        Purchase(
+            key: "manual:\(install.utf8.count):\(install):\(entitlement)", kind: .oneTime,
+            store: Purchase.manualStore, product: entitlement, plan: nil, subscriptionID: nil)
     }
 
+    /// Member of the body: the transaction of a grant that lasted, which this one joins.
+    static let joined = "joined"
+
+    /// - Parameters:
+    ///   - transaction: that of a grant that lasts, with its end and its time: a purchase has one end.
+    ///   - purchasedAt: nil: `at`.
     func granting(
-        to holders: [Holder], insteadOf former: [Holder], at: Timestamp, until: Timestamp,
-        transaction: String = "manual:" + Identifier.random().hex
+        to holders: [Holder], insteadOf former: [Holder], at: Timestamp, until: Timestamp, transaction: String? = nil,
+        purchasedAt: Timestamp? = nil
     ) -> BackendStatement {
         var statement = BackendStatement(name: .entitlementGranted, scope: scope, install: install, at: at)
         statement.purchase = purchase
         statement.transaction = Transaction(
-            storeTransactionID: transaction, storeOriginalTransactionID: nil, purchasedAt: at,
-            effectiveNextRenewalAt: until, offerType: "NONE", status: nil)
+            storeTransactionID: transaction ?? "manual:" + Identifier.random().hex, storeOriginalTransactionID: nil,
+            purchasedAt: purchasedAt ?? at, effectiveNextRenewalAt: until, offerType: "NONE", status: nil)
         statement.facts = Self.facts(to: holders, insteadOf: former, at: at, until: until)
         return statement
     }

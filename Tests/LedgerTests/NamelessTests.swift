@@ -468,21 +468,4 @@ struct NamelessTests {
         }
         return history
     }
-
-    @Test("A full list of facts takes nothing back that a nameless fact before it shows, and hides no later transfer")
-    func behindFullList() {
-        let named = PurchaseStatement.fact(Fact(kind: .naming, holder: user, at: seconds(-1)))
-        var arrivals = [[named], [Self.nameless(.gain, 0, until: 40 * Self.day)]]
-        for number in 1...70 as ClosedRange<Int64> {
-            arrivals.append([Self.gain(otherUser, number * 3_600, until: 40 * Self.day)])
-        }
-        arrivals.append([Self.gain(user, 80 * 3_600, until: 40 * Self.day)])
-        arrivals.append([Self.gain(otherUser, 90 * 3_600, until: 40 * Self.day)])
-        let played = NamelessPlayback(arrivals, isStore: true)
-        #expect(played.voids.isEmpty)
-        #expect(
-            played.announced.map { "\($0.from.id) \($0.to.id) \($0.ordinal)" } == [
-                "\(user.id) \(otherUser.id) 1", "\(otherUser.id) \(user.id) 1", "\(user.id) \(otherUser.id) 2",
-            ])
-    }
 }

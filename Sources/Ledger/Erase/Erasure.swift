@@ -14,8 +14,8 @@ package import Vocabulary
 ///   (`Tally.isMoving`): until then a purchase that it has not reached looks like the person's alone.
 ///
 /// Runs in steps of one transaction each, under the locks of recording (`RecordEvents`). If it is interrupted, it
-/// continues when it is run again. A dry run does the same without writing: after an erasure it must find nothing,
-/// which proves it.
+/// continues when it is run again for each of its ids. A dry run does the same without writing: after an erasure it
+/// must find nothing, which proves it.
 ///
 /// A purchase's state and the changes of its holders must name the person alike: a webhook that met the one under the
 /// stand-in and the other under the id would announce a transfer between the two. So both are renamed together, source

@@ -187,7 +187,9 @@ struct FactReading {
     private(set) var passed: (pair: Timeline.Pair, times: Int)?
     fileprivate(set) var registers: [Register] = []
     /// What an event states that names no account: no facts and no registers until it is known whose it is.
-    let nameless: NamelessFact?
+    private(set) var nameless: NamelessFact?
+    /// The holder of a nameless fact that was settled already.
+    private(set) var own: OwnHolder?
     /// Whom an event names that states nothing else.
     fileprivate var naming: HolderName?
     /// Whether the app gave the holder of `nameless`.
@@ -257,7 +259,11 @@ extension FactReading {
     /// The same statement of a webhook, without facts that were settled already.
     func unsettled(in state: PurchaseState) -> FactReading {
         var reading = self
-        reading.facts.removeAll(where: state.isSettled)
+        reading.facts.removeAll { state.isSettled($0) }
+        if let nameless, state.isSettled(nameless) {
+            reading.nameless = nil
+            reading.own = OwnHolder(holder: nameless.holder, since: nameless.at, isGiven: isGiven)
+        }
         return reading
     }
 
@@ -304,6 +310,10 @@ extension PurchaseState {
     /// - Parameter isNaming: false: what the reading says of a holder follows from other statements.
     mutating func record(_ reading: FactReading, isNaming: Bool = true) {
         if let fact = reading.nameless { return insert(fact, isGiven: reading.isGiven) }
+        if let own = reading.own {
+            expectNameless()
+            return insert(own)
+        }
         if reading.naming != nil { expectNameless() }
         for fact in reading.facts { insert(fact) }
         if let native = reading.native { insert(native) }
@@ -323,6 +333,12 @@ extension PurchaseState {
     /// Whether the fact comes before all of a full list: it would show a transfer once more that is counted already.
     fileprivate func isSettled(_ fact: KeptFact) -> Bool {
         facts.count >= Self.factsMax && facts.first.map { fact < $0 } ?? false
+    }
+
+    /// The same of one that names no account, and is not among those that wait to be settled.
+    fileprivate func isSettled(_ fact: NamelessFact) -> Bool {
+        facts.count >= Self.factsMax && !fact.isTenureFree && facts.first.map { fact.at < $0.at } ?? false
+            && !nameless.contains(fact)
     }
 
     /// Whether the native comes before all of a full list: it was settled, or comes too late to be distinguished from
