@@ -56,12 +56,11 @@ enum Stripe {
             """#
         }
 
-        /// Of a further period; made at its start, and finalised an hour later with a copy of the metadata.
+        /// Of a further period; made at its start, with a copy of the metadata of that time.
         func invoice(from start: Int64, to end: Int64, user: String?) -> String {
             #"""
             {"id":"in_\#(start)","object":"invoice","billing_reason":"subscription_cycle","customer":"\#(id)",
-            "created":\#(start),"status":"paid","amount_paid":990,
-            "status_transitions":{"finalized_at":\#(start + 3_595)},"parent":{"type":"subscription_details",
+            "created":\#(start),"status":"paid","amount_paid":990,"parent":{"type":"subscription_details",
             "subscription_details":{"subscription":"\#(subscription)","metadata":\#(metadata(user))}},
             "lines":{"object":"list","data":[{"object":"line_item","period":{"start":\#(start),"end":\#(end)},
             "parent":{"subscription_item_details":{"proration":false,"subscription":"\#(subscription)"}},

@@ -135,10 +135,9 @@ struct StoreHistory: Sendable {
                     previous: #"{"metadata":{"user_id":null}}"#)
             }
         }
-        let owner = naming == .metadata ? user : nil
-        history.add("SUBSCRIPTION_RENEWED", owner == nil ? anonymous : named) { id in
+        history.add("SUBSCRIPTION_RENEWED", anonymous) { id in
             Stripe.event(
-                "invoice.paid", id: id, at: renewal + 3_600, customer.invoice(from: renewal, to: end, user: owner))
+                "invoice.paid", id: id, at: renewal + 3_600, customer.invoice(from: renewal, to: end, user: nil))
         }
         // Of the first period. A charge names no subscription: a message about no purchase.
         history.add("charge.refunded", anonymous) { id in
@@ -147,6 +146,7 @@ struct StoreHistory: Sendable {
                 previous: #"{"amount_refunded":0,"refunded":false}"#)
         }
         if isOver {
+            let owner = naming == .metadata ? user : nil
             history.add("SUBSCRIPTION_TERMINATED", owner == nil ? anonymous : named) { id in
                 Stripe.event(
                     "customer.subscription.deleted", id: id, at: end,

@@ -272,7 +272,6 @@ struct StripeTypes {
         let object: [String: Any] = [
             "id": "in_\(number)", "object": "invoice", "billing_reason": "subscription_cycle",
             "customer": "cus_\(number)", "created": Self.at - 3_600, "status": "paid", "amount_paid": 990,
-            "status_transitions": ["finalized_at": Self.at - 5],
             "total": 990, "currency": "eur", "parent": parent, "lines": lines,
         ]
         return object.merging(changes) { $1 }
