@@ -75,7 +75,7 @@ extension Backend {
     }
 
     /// The time of the last known change of the install's identity: another daemon's clock may have been ahead of ours.
-    func formerChange(of install: String, in scope: Scope) async throws(APIFailure) -> Timestamp? {
+    private func formerChange(of install: String, in scope: Scope) async throws(APIFailure) -> Timestamp? {
         try await gate.pass { () async throws(LookupFailure) in
             try await lookup.identity(ofInstall: install, in: scope)
         }.asOf

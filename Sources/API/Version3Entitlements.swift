@@ -32,17 +32,15 @@ extension Backend {
         let user = try await user(call.route.names[0], in: view)
         let now = try clock.now()
         let (id, until) = try Self.grantAsked(call.body, now: now)
-        let scope = view.scope(user.environment)
-        let grant = Grant(entitlement: id, install: user.id, scope: scope)
+        let grant = Grant(entitlement: id, install: user.id, scope: view.scope(user.environment))
         let former = try await holdings(of: grant)
-        let identity = try await identity(of: user, in: view).current
-        let holders = view.source.ownership.holders(install: user.id, identity: identity)
+        let identity = try await identity(of: user, in: view)
+        let holders = view.source.ownership.holders(install: user.id, identity: identity.current)
         let active = former.filter(\.isActive)
         if holders.allSatisfy(active.map(\.holder).contains) {
             return Self.answer(Version3Entitlement(id: id, holdings: former))
         }
-        let login = try await formerChange(of: user.id, in: scope)
-        let at = try clock.next(after: (former.map(\.asOf) + (login.map { [$0] } ?? [])).max())
+        let at = try clock.next(after: (former.map(\.asOf) + [identity.asOf].compactMap { $0 }).max())
         let lasting = active.first?.transaction
         let end = lasting?.effectiveNextRenewalAt ?? until
         let statement = grant.granting(

@@ -152,12 +152,12 @@ import Testing
         #expect(receiver.received.count == 4)
         // In order within a purchase, not between two.
         for (stage, holders) in [(moved, ["ex8-A", "ex8-B"]), (early, ["ex9-A", "ex9-B"])] {
-            let told = receiver.received.filter {
+            let announced = receiver.received.filter {
                 let transaction = $0.data["transaction"] as? [String: Any]
                 return transaction?["store_transaction_id"] as? String == stage.transaction("X")
             }
-            #expect(told.map(\.type) == ["SUBSCRIPTION_TRANSFERRED", "SUBSCRIPTION_RECEIVED"])
-            #expect(told.map { ($0.data["holder"] as? [String: String])?["anonymous_user_id"] } == holders)
+            #expect(announced.map(\.type) == ["SUBSCRIPTION_TRANSFERRED", "SUBSCRIPTION_RECEIVED"])
+            #expect(announced.map { ($0.data["holder"] as? [String: String])?["anonymous_user_id"] } == holders)
         }
     }
 }

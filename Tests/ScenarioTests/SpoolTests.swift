@@ -108,6 +108,13 @@ import Testing
         try database.rows("SELECT pg_terminate_backend(pid) \(held)")
     }
 
+    /// The relay runs once before, so that nothing but its registration is left to be written.
+    private func prepare(_ relay: Relay, andHoldCommitsOf cluster: TestCluster) throws {
+        try relay.start()
+        #expect(relay.stop() == .exited(0))
+        try holdCommits(of: cluster)
+    }
+
     private func releaseCommits(of cluster: TestCluster) throws {
         try cluster.psql("ALTER SYSTEM RESET synchronous_standby_names")
         try cluster.psql("SELECT pg_reload_conf()")
@@ -119,10 +126,7 @@ import Testing
         let receiver = try Receiver()
         let relay = try Self.relay(cluster, receiver, databaseSettings: ["statement_timeout": "\"10s\""])
         defer { relay.end() }
-        // So that nothing but its registration is left to be written.
-        try relay.start()
-        #expect(relay.stop() == .exited(0))
-        try holdCommits(of: cluster)
+        try prepare(relay, andHoldCommitsOf: cluster)
         try relay.start()
         let process = relay.processIdentifier
         #expect(relay.waitForLine("database out of reach", "whether the transaction was committed") != nil)
@@ -149,10 +153,7 @@ import Testing
         let receiver = try Receiver()
         let relay = try Self.relay(cluster, receiver, databaseSettings: ["statement_timeout": "\"10s\""])
         defer { relay.end() }
-        // So that nothing but its registration is left to be written.
-        try relay.start()
-        #expect(relay.stop() == .exited(0))
-        try holdCommits(of: cluster)
+        try prepare(relay, andHoldCommitsOf: cluster)
         try cluster.stop()
         try relay.start()
         let process = relay.processIdentifier

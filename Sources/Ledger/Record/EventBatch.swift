@@ -33,7 +33,7 @@ struct EventBatch {
         case refused
         /// In quarantine, with its row there. Nil: it was erased before.
         case setAside(quarantine: Int64?, reason: String)
-        /// Nothing is stored of it, and its sender must be told so (`Event.isOfBackend`).
+        /// Nothing is stored of it, and its sender is answered so (`Event.isOfBackend`).
         case unavailable(reason: String)
     }
 

@@ -131,7 +131,7 @@ package final class Dispatcher: Sendable {
                     while !Task.isCancelled, try await !queue.look(&sweep) {}
                 }
                 dueAt = .now + max(Limits.sweepInterval, (.now - began) * Limits.sweepRestFactor)
-                // What it has freed is due.
+                // What it has reclaimed or unblocked is due.
                 await poll()
             } catch {
                 if !Task.isCancelled { queue.report(error, doing: "sweeping", logsTimeouts: true) }
