@@ -46,4 +46,14 @@ struct NamelessBoundsTests {
         let after = NamelessPlayback(arrivals + [[nameless(.gain, 1_800, until: 40 * day)]], isStore: true)
         #expect(after.announced == before.announced && after.voids.isEmpty)
     }
+
+    @Test("More nameless facts than are kept, and then a name from before most of them: one transfer, none back")
+    func lateNameOfMany() {
+        let gains = (0..<41 as Range<Int64>).map { [nameless(.gain, $0 * 3_600, until: 40 * day)] }
+        let link: [PurchaseStatement] = [.link(own, to: user, at: seconds(1_800))]
+        let late = NamelessPlayback(gains + [link], isStore: true)
+        let early = NamelessPlayback([gains[0], link] + gains.dropFirst(), isStore: true)
+        #expect(late.announced == early.announced && late.announced.count == 1 && late.voids.isEmpty)
+        #expect(late.access.filter(\.value.isActive).map(\.key) == [user])
+    }
 }

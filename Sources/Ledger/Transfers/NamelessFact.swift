@@ -194,7 +194,7 @@ extension PurchaseState {
 
     // MARK: Compaction
 
-    /// Drops gains between two others of the same holder, the newest of which has their end then. Whoever is named
+    /// Drops gains between two others of the same holder, the first of which takes over their end. Whoever is named
     /// later has the purchase from one of the others on; settled, they would stay the own holder's, and those around
     /// them would pass to the named one and back.
     mutating func dropInnerNameless() {
