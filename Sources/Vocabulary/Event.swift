@@ -82,7 +82,7 @@ package struct Event: Sendable {
     /// The time of a transaction of which only yielding events have said something: none is known.
     package static let yieldedTransaction = Timestamp(milliseconds: 0)
     /// Whether the product and the plan that it names yield to what any other event names: they are those of a payment,
-    /// which need not be in force, and not of the purchase.
+    /// or the ones before a change, which need not be in force, and not of the purchase.
     package let yieldsProduct: Bool
     /// The time of the product and the plan that it names: before that of any other event, if they yield.
     package var productAsOf: Timestamp { yieldsProduct ? Timestamp(milliseconds: 0) : asOf }

@@ -18,7 +18,7 @@ import Vocabulary
         let event = try adapty(
             AdaptyFixtures.accessLevel([("is_active", isActive), ("profile_has_access_level", profileHas)]))
         #expect(event.type == "access_level_updated")
-        #expect(event.facts.map(\.kind) == (kind.map { [$0] } ?? []))
+        #expect(event.ownFacts.map(\.kind) == (kind.map { [$0] } ?? []))
     }
 
     @Test(
@@ -40,7 +40,7 @@ import Vocabulary
         let event = try adapty(AdaptyFixtures.accessLevel(fields))
         #expect(event.transaction?.status == status)
         #expect(event.transaction?.offerType == offer)
-        #expect(event.facts.map(\.isRevoked) == [status == "REVOKED"])
+        #expect(event.ownFacts.map(\.isRevoked) == [status == "REVOKED"])
     }
 
     @Test func endsWithTheLaterOfPeriodAndAccess() throws {
@@ -62,11 +62,12 @@ import Vocabulary
                     ("event_datetime", "\"2024-11-15T11:00:00.000000+0000\""),
                 ]))
         #expect(loss.purchase == gain.purchase)
-        #expect(loss.facts.map(\.kind) == [.loss] && loss.facts.map(\.holder) == [.user("user-1")])
+        #expect(loss.ownFacts.map(\.kind) == [.loss] && loss.ownFacts.map(\.holder) == [.user("user-1")])
         #expect(gain.facts.map(\.kind) == [.gain] && gain.facts.map(\.holder) == [.user("user-9")])
     }
 
-    /// "Immediate Product Change Flow": Apple keeps the original transaction, so the purchase goes on.
+    /// "Immediate Product Change Flow": Apple keeps the original transaction, so the purchase goes on, and the event of
+    /// its end has the product before the change.
     @Test(
         arguments: [
             ("app_store", "upgraded", false), ("app_store", "new_subscription_replace", false),
@@ -75,11 +76,14 @@ import Vocabulary
     func anUpgradeIsNoLossWhereThePurchaseGoesOn(_ store: String, _ reason: String, _ isLoss: Bool) throws {
         let fields = [("store", String?.some("\"\(store)\"")), ("cancellation_reason", "\"\(reason)\"")]
         for name in ["subscription_refunded", "subscription_expired"] {
-            #expect(try adapty(AdaptyFixtures.event(name, fields)).facts.map(\.kind) == (isLoss ? [.loss] : []))
+            let end = try adapty(AdaptyFixtures.event(name, fields))
+            #expect(end.ownFacts.map(\.kind) == (isLoss ? [.loss] : []) && end.facts.isEmpty == !isLoss)
+            #expect(end.purchase?.product == "weekly_499" && end.yieldsProduct == !isLoss)
         }
         let access = try adapty(AdaptyFixtures.accessLevel(fields + [("is_active", "false")]))
-        #expect(access.facts.isEmpty == !isLoss)
-        #expect(try adapty(AdaptyFixtures.event("subscription_renewed", fields)).facts.count == 1)
+        #expect(access.facts.isEmpty == !isLoss && access.yieldsProduct == !isLoss)
+        let renewal = try adapty(AdaptyFixtures.event("subscription_renewed", fields))
+        #expect(renewal.facts.count == 1 && !renewal.yieldsProduct)
     }
 
     // MARK: Profiles
@@ -109,16 +113,46 @@ import Vocabulary
         ]
         for body in bodies {
             let event = try adapty(body)
-            #expect(event.facts.map(\.kind) == [kind, kind, kind])
-            #expect(event.facts.map(\.holder) == [.user("user-1"), .user("user-2"), .anonymous("profile-3")])
-            #expect(event.facts.map(\.isFamilyShared) == [true, true, true])
+            #expect(event.ownFacts.map(\.kind) == [kind, kind, kind])
+            #expect(event.ownFacts.map(\.holder) == [.user("user-1"), .user("user-2"), .anonymous("profile-3")])
+            #expect(event.ownFacts.map(\.isFamilyShared) == [true, true, true])
             #expect(Set(event.facts.map(\.until)) == [AdaptyTests.expiresAt])
+            let aliases = event.facts.filter(\.endsAccessOnly)
+            #expect(
+                aliases.map(\.holder) == (kind == .loss ? [.anonymous("profile-1"), .anonymous("profile-2")] : []))
+            #expect(aliases.allSatisfy { $0.kind == .loss && !$0.isFamilyShared })
             #expect(
                 event.links == [
                     HolderLink(anonymousID: "profile-1", userID: "user-1"),
                     HolderLink(anonymousID: "profile-2", userID: "user-2"),
                 ])
         }
+    }
+
+    /// The purchase may have been the profile's before the app set its user.
+    @Test func aRefundIsAlsoOneOfTheUsersProfile() throws {
+        let members: [(String, String?)] = [("customer_user_id", "\"u\""), ("profile_id", "\"p\"")]
+        let refund = try adapty(AdaptyFixtures.event("non_subscription_purchase_refunded", top: members))
+        #expect(refund.facts.map(\.holder) == [.user("u"), .anonymous("p")])
+        #expect(refund.facts.map(\.endsAccessOnly) == [false, true])
+        #expect(refund.facts.allSatisfy { $0.kind == .loss && $0.isRevoked && !$0.isFamilyShared })
+        let anonymous = [("customer_user_id", String?.none), members[1]]
+        let alone = try adapty(AdaptyFixtures.event("non_subscription_purchase_refunded", top: anonymous))
+        #expect(alone.facts.map(\.holder) == [.anonymous("p")] && !alone.facts[0].endsAccessOnly)
+        let purchase = try adapty(AdaptyFixtures.event("non_subscription_purchase", top: members))
+        #expect(purchase.facts.map(\.holder) == [.user("u")])
+    }
+
+    /// A profile that is a holder itself, or is named twice, loses it once.
+    @Test func whoLosesItLosesItOnce() throws {
+        let sharing =
+            #"[{"profile_id":"p","customer_user_id":"user-2"},{"profile_id":"q"},"#
+            + #"{"profile_id":"q","customer_user_id":"user-2"},{"profile_id":"p","customer_user_id":"user-1"}]"#
+        let loss = try adapty(
+            AdaptyFixtures.event("subscription_expired", top: [("profiles_sharing_access_level", sharing)]))
+        #expect(loss.ownFacts.map(\.holder) == [.user("user-1"), .user("user-2"), .anonymous("q")])
+        #expect(
+            loss.facts.filter(\.endsAccessOnly).map(\.holder) == [.anonymous("profile-1"), .anonymous("p")])
     }
 
     @Test func whoSharesIsNamedOnce() throws {

@@ -89,3 +89,8 @@ enum AdaptyFixtures {
 }
 
 func adapty(_ body: String, from source: Source = adaptySource()) throws -> Event { try event(body, from: source) }
+
+extension Event {
+    /// A loss is also one of the anonymous ids that are a holder's; these are the others.
+    var ownFacts: [Fact] { facts.filter { !$0.endsAccessOnly } }
+}

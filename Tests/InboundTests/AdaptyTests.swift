@@ -73,7 +73,7 @@ import Vocabulary
         let event = try adapty(AdaptyFixtures.event(row.name, [("profile_has_access_level", nil)]))
         #expect(event.name == row.name)
         #expect(event.type == row.type)
-        #expect(event.facts.map(\.kind) == (row.fact.map { [$0] } ?? []))
+        #expect(event.ownFacts.map(\.kind) == (row.fact.map { [$0] } ?? []))
         #expect(event.facts.allSatisfy { $0.isRevoked == (row.status == "REVOKED") && !$0.isFamilyShared })
         #expect(event.facts.allSatisfy { $0.until == Self.expiresAt })
         #expect(event.transaction?.status == row.status)
@@ -89,7 +89,7 @@ import Vocabulary
     func aPauseEndsNoAccessBeforeThePeriodEnds(_ end: String?, _ isOver: Bool) throws {
         let event = try adapty(AdaptyFixtures.event("subscription_paused", [("subscription_expires_at", end)]))
         #expect(event.type == (isOver ? "SUBSCRIPTION_PAUSED" : "SUBSCRIPTION_WILL_PAUSE"))
-        #expect(event.facts.map(\.kind) == (isOver ? [.loss] : []))
+        #expect(event.ownFacts.map(\.kind) == (isOver ? [.loss] : []))
         #expect(event.transaction?.status == (isOver ? "PAUSED" : nil))
     }
 
@@ -110,7 +110,7 @@ import Vocabulary
         let source = adaptySource(renamedEvents: ["churned": "subscription_expired"])
         let event = try adapty(AdaptyFixtures.event("churned"), from: source)
         #expect(event.name == "churned" && event.type == "SUBSCRIPTION_TERMINATED")
-        #expect(event.facts.map(\.kind) == [.loss])
+        #expect(event.ownFacts.map(\.kind) == [.loss])
     }
 
     @Test(

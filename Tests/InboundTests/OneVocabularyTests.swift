@@ -46,9 +46,14 @@ import Vocabulary
             type: "SUBSCRIPTION_TERMINATED", purchasely: [("subscription_status", "\"DEACTIVATED\"")],
             revenueCat: ("EXPIRATION", []), adapty: ("subscription_expired", [])),
         Case(
-            type: "SUBSCRIPTION_REFUNDED_REVOKED", purchasely: [("subscription_status", "\"REVOKED\"")],
-            revenueCat: ("CANCELLATION", [("cancel_reason", "\"CUSTOMER_SUPPORT\"")]),
-            adapty: ("subscription_refunded", [])),
+            type: "SUBSCRIPTION_REFUNDED_REVOKED",
+            purchasely: [
+                ("subscription_status", "\"REVOKED\""), ("effective_next_renewal_at_ms", "1731667536000"),
+            ],
+            revenueCat: (
+                "CANCELLATION", [("cancel_reason", "\"CUSTOMER_SUPPORT\""), ("expiration_at_ms", "1731667536000")]
+            ),
+            adapty: ("subscription_refunded", [("subscription_expires_at", "\"2024-11-15T10:45:36.000000+0000\"")])),
         Case(
             type: "GRACE_PERIOD_STARTED", purchasely: [("subscription_status", "\"IN_GRACE_PERIOD\"")],
             revenueCat: ("BILLING_ISSUE", [("grace_period_expiration_at_ms", "1732272258594")]),
@@ -111,12 +116,15 @@ import Vocabulary
             #expect(event.transaction == events[0].transaction)
         }
         // Of access the two without an event of its own name state the same.
-        #expect(events[1].facts.filter { !$0.endsAccessOnly } == events[2].facts)
+        #expect(events[1].ownFacts == events[2].ownFacts)
     }
 
     @Test func everyTypeIsOneThatPurchaselyHasOrTheVendorsOwn() {
         let shared = Set(Purchasely().knownEventNames)
-        let own = ["TEST", "TRANSFER", "SUBSCRIBER_ALIAS", "TEMPORARY_ENTITLEMENT_GRANT", "access_level_updated"]
+        let own = [
+            "TEST", "TRANSFER", "SUBSCRIBER_ALIAS", "TEMPORARY_ENTITLEMENT_GRANT", "VIRTUAL_CURRENCY_TRANSACTION",
+            "access_level_updated",
+        ]
         for name in RevenueCatNames.all {
             let type = RevenueCatNames.meaning(of: name, RevenueCatNames.Details()).type
             #expect(shared.contains(type) || own.contains(type))

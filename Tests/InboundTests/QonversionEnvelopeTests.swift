@@ -29,6 +29,21 @@ import Vocabulary
         #expect(event.links == (isLoggedIn ? [HolderLink(anonymousID: "i1", userID: "u1")] : []))
     }
 
+    /// Where the identity alone holds, the purchase may have been the install's before the login.
+    @Test(
+        arguments: [
+            (.exclusive, [identity, install], [false, true]),
+            (.installAndIdentity, [install, identity], [false, false]),
+        ] as [(Ownership, [Holder], [Bool])])
+    func aLossIsAlsoOneOfTheInstall(_ ownership: Ownership, _ holders: [Holder], _ endsAccessOnly: [Bool]) throws {
+        let body = BodyEdit.edit(
+            QonversionFixtures.named("in_app_refunded"), [("user_id", "\"i1\""), ("identity_id", "\"u1\"")])
+        let loss = try event(body, from: QonversionFixtures.source(ownership: ownership))
+        #expect(loss.facts.map(\.holder) == holders)
+        #expect(loss.facts.map(\.endsAccessOnly) == endsAccessOnly)
+        #expect(loss.facts.allSatisfy { $0.kind == .loss && $0.isRevoked })
+    }
+
     @Test func aCustomUserIdentifiesNobody() throws {
         let body = BodyEdit.edit(QonversionFixtures.documented, [("custom_user_id", "\"label\"")])
         let event = try event(body, from: QonversionFixtures.source())

@@ -95,6 +95,16 @@ enum RevenueCatFixtures {
         return String(decoding: JSONEdit.apply([("event", event)], to: object), as: UTF8.self)
     }
 
+    /// The page "Virtual Currency Events": no `environment`, no first transaction, no period.
+    static let virtualCurrency = event(
+        "VIRTUAL_CURRENCY_TRANSACTION",
+        [
+            ("environment", nil), ("purchase_environment", "\"SANDBOX\""), ("original_transaction_id", nil),
+            ("period_type", nil), ("purchased_at_ms", nil), ("expiration_at_ms", nil), ("price", nil),
+            ("source", "\"in_app_purchase\""), ("virtual_currency_transaction_id", "\"vatx400000000000002\""),
+            ("adjustments", #"[{"amount": 100, "currency": {"code": "CRD", "name": "Credits"}}]"#),
+        ])
+
     /// What RevenueCat publishes a sample of, each in its own particulars.
     static let published: [String] = [
         initialPurchase,

@@ -73,7 +73,8 @@ import Vocabulary
             #expect(event.holder == read)
             #expect(event.scope.environment == "SANDBOX")
             #expect(event.occurredAt.milliseconds == 1_700_000_000_000)
-            let isOfAPurchase = !["TEST", "SUBSCRIBER_ALIAS", "TRANSFER"].contains(name)
+            let isOfAPurchase =
+                !["TEST", "SUBSCRIBER_ALIAS", "TRANSFER", "VIRTUAL_CURRENCY_TRANSACTION"].contains(name)
             #expect(event.purchase?.key == (isOfAPurchase ? "o-1" : nil))
             #expect(event.transaction?.storeTransactionID == (isOfAPurchase ? "t-1" : nil))
             #expect((event.purchase?.kind == .oneTime) == (name == "NON_RENEWING_PURCHASE"))

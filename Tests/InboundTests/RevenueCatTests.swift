@@ -110,8 +110,12 @@ import Vocabulary
             "CANCELLATION", [("cancel_reason", "\"BILLING_ERROR\"")], "RENEWAL_DISABLED", nil,
             "AUTO_RENEWING_CANCELED"),
         Row(
-            "CANCELLATION", [("cancel_reason", "\"CUSTOMER_SUPPORT\"")], "SUBSCRIPTION_REFUNDED_REVOKED", .loss,
-            "REVOKED"),
+            "CANCELLATION", [("cancel_reason", "\"CUSTOMER_SUPPORT\""), ("expiration_at_ms", "1658726378679")],
+            "SUBSCRIPTION_REFUNDED_REVOKED", .loss, "REVOKED"),
+        // Its period lasts: it was refunded without being cancelled.
+        Row(
+            "CANCELLATION", [("cancel_reason", "\"CUSTOMER_SUPPORT\""), ("expiration_at_ms", "1658726378680")],
+            "SUBSCRIPTION_REFUNDED_REVOKED", nil, nil),
         Row("UNCANCELLATION", "RENEWAL_ENABLED", .gain, "AUTO_RENEWING"),
         Row("NON_RENEWING_PURCHASE", "PURCHASE_VALIDATED", .gain, nil),
         Row("SUBSCRIPTION_PAUSED", "SUBSCRIPTION_WILL_PAUSE", nil, nil),
@@ -135,6 +139,7 @@ import Vocabulary
             "REVOKED"),
         Row("TEMPORARY_ENTITLEMENT_GRANT", "TEMPORARY_ENTITLEMENT_GRANT", .gain, nil),
         Row("SUBSCRIBER_ALIAS", "SUBSCRIBER_ALIAS", nil, nil),
+        Row("VIRTUAL_CURRENCY_TRANSACTION", "VIRTUAL_CURRENCY_TRANSACTION", nil, nil),
         Row("TEST", "TEST", nil, nil),
         Row("EXPERIMENT_ENROLLMENT", "EXPERIMENT_ENROLLMENT", nil, nil),
     ]
@@ -144,7 +149,7 @@ import Vocabulary
         #expect(event.name == row.type)
         #expect(event.type == row.means)
         // A loss is also one of the customer's anonymous ids.
-        let own = event.facts.filter { !$0.endsAccessOnly }
+        let own = event.ownFacts
         #expect(own.map(\.kind) == (row.fact.map { [$0] } ?? []))
         #expect(event.transaction?.status == row.status)
         #expect(event.facts.allSatisfy { $0.isRevoked == (row.status == "REVOKED") })
@@ -153,11 +158,28 @@ import Vocabulary
 
     @Test func theTableHoldsEveryKnownName() {
         let known = SourceAdapters.adapter(for: .revenuecat).knownEventNames
-        #expect(Set(known).count == known.count && known.count == 15)
+        #expect(Set(known).count == known.count && known.count == 16)
         #expect(Set(known).subtracting(Self.rows.map(\.type)) == ["TRANSFER"])
     }
 
     // MARK: Purchase and transaction
+
+    /// Oracle: the page "Virtual Currency Events": it names neither the first transaction of a purchase nor a period.
+    @Test func virtualCurrencyIsOfNoPurchase() throws {
+        let event = try revenueCat(RevenueCatFixtures.virtualCurrency)
+        #expect(event.type == "VIRTUAL_CURRENCY_TRANSACTION" && event.holder == .user("user-1"))
+        #expect(event.scope.environment == "SANDBOX")
+        #expect(event.purchase == nil && event.transaction == nil)
+        #expect(event.facts.isEmpty && event.money == nil)
+    }
+
+    /// Oracle: the page "Common Webhook Flows": PRODUCT_CHANGE is sent with the renewal that names the new product, or
+    /// before it.
+    @Test(arguments: RevenueCat().knownEventNames) func aChangeOfProductNamesTheOneBefore(_ type: String) throws {
+        #expect(try revenueCat(type, []).yieldsProduct == (type == "PRODUCT_CHANGE"))
+        let change = try revenueCat("PRODUCT_CHANGE", [("new_product_id", "\"com.example.yearly\"")])
+        #expect(change.purchase?.product == "com.example.weekly")
+    }
 
     @Test(
         arguments: [
@@ -175,7 +197,8 @@ import Vocabulary
         #expect(event.facts.count == (key == nil ? 0 : 1), "a fact needs a purchase")
     }
 
-    @Test(arguments: RevenueCat().knownEventNames.filter { $0 != "TRANSFER" })
+    @Test(
+        arguments: RevenueCat().knownEventNames.filter { !["TRANSFER", "VIRTUAL_CURRENCY_TRANSACTION"].contains($0) })
     func whatNeverEndsIsAOneTimePurchase(_ type: String) throws {
         let mayBeOneTime = ["NON_RENEWING_PURCHASE", "CANCELLATION", "REFUND_REVERSED"].contains(type)
         let without = try revenueCat(type, [("expiration_at_ms", "null")])
@@ -239,6 +262,8 @@ import Vocabulary
         #expect(try revenueCat("RENEWAL", [("app_id", nil)]).scope.app == "")
         #expect(try revenueCat("RENEWAL", [], from: revenueCatSource(app: "mine")).scope.app == "mine")
         #expect(try revenueCat("RENEWAL", [("environment", "\"sandbox\"")]).scope.environment == "SANDBOX")
+        let both = try revenueCat("RENEWAL", [("purchase_environment", "\"SANDBOX\"")])
+        #expect(both.scope.environment == "PRODUCTION")
         let source = revenueCatSource(defaultEnvironment: "STAGING")
         #expect(try revenueCat("RENEWAL", [("environment", "null")], from: source).scope.environment == "STAGING")
         #expect(try revenueCat("TRANSFER", [("environment", "\"Sandbox\"")]).scope.environment == "SANDBOX")

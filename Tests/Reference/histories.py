@@ -141,6 +141,12 @@ class Histories:
         if source == "adapty":
             step["links"] = [[f"profile-{holder.partition(':')[2]}", holder.partition(":")[2]]
                              for holder in [step["holder"], *step.get("sharers", [])] if holder.startswith("user:")]
+            if step["holder"].startswith("user:") and self.rng.random() < 0.3:
+                # The app set the user of a profile that was anonymous before.
+                step["links"][0][0] = self.rng.choice(self.anonymous).partition(":")[2]
+        if source == "revenuecat" and says == "revoked" and not step["one_time"] and self.rng.random() < 0.5:
+            # The refund ends it; otherwise it was refunded without being cancelled.
+            step["until"] = step["at"]
         if source == "revenuecat" and step["holder"].startswith("user:") and self.rng.random() < 0.3:
             step["links"] = [[self.rng.choice(self.anonymous).partition(":")[2], step["holder"].partition(":")[2]]]
             # The id last seen is then the anonymous one, but the customer is the user.

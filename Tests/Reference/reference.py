@@ -90,6 +90,9 @@ def distinct(steps: list[dict]) -> list[dict]:
 def facts_of(step: dict) -> list[Fact]:
     """What a webhook states of its purchase."""
     says, holder, other = step["says"], step.get("holder"), step.get("other")
+    if step["source"] == "revenuecat" and says == "revoked" and (step.get("until") or step["at"]) > step["at"]:
+        # Refunded without being cancelled: its period lasts.
+        return []
     if step["source"] not in SHARING and step.get("identity"):
         # One holder at a time: of an install that is logged in it is the identity.
         holder = step["identity"]
@@ -104,20 +107,30 @@ def facts_of(step: dict) -> list[Fact]:
         common["revoked"] = says == "revoked"
         shared = [Fact(**common, loser=sharer, winner=None) for sharer in step.get("sharers", [])]
         together = [Fact(**common, loser=second, winner=None) for second in identity_of(step)]
-        if step["source"] == "revenuecat":
-            # An anonymous id of the customer may have had it before it was known whose it is.
-            shared += [Fact(**common | {"family": False}, loser="anon:" + anonymous, winner=None, ends_only=True)
-                       for anonymous, _ in step.get("links", []) if step.get("seen_anonymous")]
-        return [Fact(**common, loser=holder, winner=None), *together, *shared]
+        losers = [holder, *step.get("sharers", [])]
+        aliases = [Fact(**common | {"family": False}, loser=alias, winner=None, ends_only=True)
+                   for alias in aliases_of(step) if alias not in losers]
+        return [Fact(**common, loser=holder, winner=None), *together, *shared, *aliases]
     if says in ("transferred", "received") and other != holder:
         loser, winner = (holder, other) if says == "transferred" else (other, holder)
         return [Fact(**common, loser=loser, winner=winner, native=(says,) if other else ())]
     return []
 
 
+def aliases_of(step: dict) -> list[str]:
+    """Anonymous ids of the holder, who may have had the purchase by them before it was known whose they are."""
+    is_named = step["source"] in ("adapty", "single") or step.get("seen_anonymous")
+    return [f"anon:{anonymous}" for anonymous, _ in step.get("links", [])] if is_named else []
+
+
 def identity_of(step: dict) -> list[str]:
     """The second holder that the webhook of an install names."""
     return [step["identity"]] if step["source"] in SHARING and step.get("identity") else []
+
+
+def named_at(step: dict) -> int:
+    """As of when the product is the purchase's. A change of product names the one before it: any other knows better."""
+    return -(1 << 62) if step["source"] == "revenuecat" and step["says"] == "note" else step["at"]
 
 
 def is_one_time(steps: list[dict], purchase: str) -> bool:
@@ -150,7 +163,7 @@ class World:
                 times = set(opinion.changes[purchase, *pair]).union(*natives.get(pair, {}).values())
                 opinion.passed |= {(at, purchase, *pair) for at in times}
         # The newest that was named; at one time the greater.
-        for step in sorted(self.steps, key=lambda step: (step["at"], step.get("product", "premium") or "")):
+        for step in sorted(self.steps, key=lambda step: (named_at(step), step.get("product", "premium") or "")):
             if step.get("purchase") and step.get("product", "premium"):
                 opinion.products[purchase_of(step)] = step.get("product", "premium")
         return opinion

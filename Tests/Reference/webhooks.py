@@ -195,9 +195,11 @@ class Writer:
 
     # MARK: Adapty
 
-    def profile(self, holder: str) -> dict[str, str | None]:
+    def profile(self, step: dict, holder: str) -> dict[str, str | None]:
         if holder.startswith("user:"):
-            return {"profile_id": "profile-" + self.name(holder), "customer_user_id": self.name(holder)}
+            user = holder.partition(":")[2]
+            profile = next((profile for profile, linked in step.get("links", []) if linked == user), "profile-" + user)
+            return {"profile_id": self.name(profile), "customer_user_id": self.name(holder)}
         return {"profile_id": self.name(holder), "customer_user_id": None}
 
     def adapty(self, step: dict) -> dict:
@@ -217,8 +219,8 @@ class Writer:
         if step.get("until") is not None:
             properties["subscription_expires_at"] = iso(self.until(step))
         at = iso(self.ms(step["at"])).replace("Z", "+0000")
-        sharers = [self.profile(holder) for holder in step.get("sharers", [])]
-        return self.profile(step["holder"]) | {
+        sharers = [self.profile(step, holder) for holder in step.get("sharers", [])]
+        return self.profile(step, step["holder"]) | {
             "event_type": name, "event_datetime": at, "event_properties": properties, "event_api_version": 1,
             "profiles_sharing_access_level": sharers or None}
 

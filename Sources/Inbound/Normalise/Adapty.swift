@@ -43,6 +43,10 @@ package struct Adapty: SourceAdapter {
             ? AdaptyNames.access(properties)
             : AdaptyNames.meaning(of: usual, offer: offer, isOver: isOver ?? true)
         let purchase = try purchase(in: properties, eventName: usual)
+        let isReplaced = try AdaptyNames.isReplaced(properties, store: purchase?.store ?? "")
+        let isWithoutFact = purchase == nil || isReplaced && meaning.fact == .loss
+        let holders = holders(sharing, with: holder)
+        let links = try links(in: [fields] + sharing)
         let environment = try properties.text("environment").map(SharedWords.environment)
         return Event(
             scope: Scope(
@@ -53,11 +57,14 @@ package struct Adapty: SourceAdapter {
             holder: holder,
             occurredAt: occurredAt,
             yieldsTransaction: isOver == true && AdaptyNames.changesRenewal(usual),
+            // What another transaction replaces has the product that the customer leaves.
+            yieldsProduct: isReplaced && meaning.fact != .gain,
             purchase: purchase,
             transaction: try transaction(in: properties, offer: offer, status: meaning.status),
             money: money(in: properties, eventName: usual).json,
-            facts: try facts(meaning, of: purchase, in: properties, holder: holder, sharing: sharing, at: occurredAt),
-            links: try links(in: [fields] + sharing),
+            facts: isWithoutFact
+                ? [] : facts(meaning, of: holders, links: links, at: occurredAt, until: properties.adaptyEnd),
+            links: links,
             body: body)
     }
 
@@ -136,25 +143,32 @@ package struct Adapty: SourceAdapter {
             isRefund: eventName.hasSuffix(AdaptyNames.refundedSuffix) || properties.flag("is_refund"))
     }
 
-    /// One fact for the event's own profile, and the same for each profile that shares its access. With sharing on,
-    /// each of them gets an event that names the others: so none of them has the purchase before the others, and it
-    /// does not pass from one to the next.
-    private func facts(
-        _ meaning: EventMeaning, of purchase: Purchase?, in properties: BodyFields, holder: Holder,
-        sharing: [BodyFields], at occurredAt: Timestamp
-    ) throws(Unreadable) -> [Fact] {
-        guard let kind = meaning.fact, let purchase else { return [] }
-        if kind == .loss, try AdaptyNames.isReplaced(properties, store: purchase.store) { return [] }
+    /// The holder of the event's own profile, and those of the profiles that share its access, each once.
+    private func holders(_ sharing: [BodyFields], with holder: Holder) -> [Holder] {
         var holders = [holder]
         for profile in sharing {
             guard let other = try? self.holder(in: profile), !holders.contains(other) else { continue }
             holders.append(other)
         }
-        return holders.map { each in
+        return holders
+    }
+
+    /// The same fact for each holder. With sharing on, each of them gets an event that names the others: so none of
+    /// them has the purchase before the others, and it does not pass from one to the next. A loss also ends the access
+    /// of their profiles, as anonymous ones: the purchase may have been a profile's before the app set its user, and
+    /// nothing else would end it for the profile.
+    private func facts(
+        _ meaning: EventMeaning, of holders: [Holder], links: [HolderLink], at occurredAt: Timestamp, until: Timestamp?
+    ) -> [Fact] {
+        guard let kind = meaning.fact else { return [] }
+        func fact(_ holder: Holder, isAlias: Bool) -> Fact {
             Fact(
-                kind: kind, holder: each, at: occurredAt, until: properties.adaptyEnd, isRevoked: meaning.isRevoked,
-                isFamilyShared: holders.count > 1)
+                kind: kind, holder: holder, at: occurredAt, until: until, isRevoked: meaning.isRevoked,
+                isFamilyShared: !isAlias && holders.count > 1, endsAccessOnly: isAlias)
         }
+        let facts = holders.map { fact($0, isAlias: false) }
+        guard kind == .loss else { return facts }
+        return facts + links.aliases(of: holders).map { fact($0, isAlias: true) }
     }
 }
 

@@ -22,11 +22,6 @@ extension Apple {
         JSONWriter.object { $0.member(holder.fieldName, holder.id) }
     }
 
-    /// None: the proof is inside the body, and only Apple can make it.
-    package func signatureHeaders(
-        body: [UInt8], unixSeconds: Int64, authentication: Source.Authentication, secret: Secret
-    ) -> [(name: String, value: String)] { [] }
-
     // MARK: Samples
 
     /// The bundle id of samples.

@@ -21,6 +21,7 @@ extension Purchasely {
         return JSONEdit.apply(changes, to: DerivedBody.object(original))
     }
 
+    /// Also with `auth = "none"`: a proxy may have verified the webhook, and its receiver verifies the signature still.
     package func signatureHeaders(
         body: [UInt8], unixSeconds: Int64, authentication: Source.Authentication, secret: Secret
     ) -> [(name: String, value: String)] {

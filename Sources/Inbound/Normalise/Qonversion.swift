@@ -38,7 +38,7 @@ package struct Qonversion: SourceAdapter {
             transaction: transaction.stated(
                 status: meaning?.status, offer: QonversionNames.offer(of: defaultName), at: occurredAt),
             money: money(in: fields, isRefund: meaning?.isRevoked ?? false).json,
-            facts: purchase == nil ? [] : facts(meaning, of: parties.holding, at: occurredAt, until: transaction.until),
+            facts: purchase == nil ? [] : facts(meaning, of: parties, at: occurredAt, until: transaction.until),
             links: parties.links,
             body: body)
     }
@@ -70,14 +70,21 @@ package struct Qonversion: SourceAdapter {
             isRefund: isRefund)
     }
 
-    /// The same fact for each holder under the source's policy.
+    /// The same fact for each holder under the source's policy. Where the identity alone holds, a loss also ends the
+    /// access of its install: the purchase may have been the install's before the login, and nothing else would end it
+    /// for the install.
     private func facts(
-        _ meaning: EventMeaning?, of holders: [Holder], at occurredAt: Timestamp, until: Timestamp?
+        _ meaning: EventMeaning?, of parties: Parties, at occurredAt: Timestamp, until: Timestamp?
     ) -> [Fact] {
         guard let meaning, let kind = meaning.fact else { return [] }
-        return holders.map { holder in
-            Fact(kind: kind, holder: holder, at: occurredAt, until: until, isRevoked: meaning.isRevoked)
+        func fact(_ holder: Holder, isAlias: Bool) -> Fact {
+            Fact(
+                kind: kind, holder: holder, at: occurredAt, until: until, isRevoked: meaning.isRevoked,
+                endsAccessOnly: isAlias)
         }
+        let facts = parties.holding.map { fact($0, isAlias: false) }
+        guard kind == .loss else { return facts }
+        return facts + parties.links.aliases(of: parties.holding).map { fact($0, isAlias: true) }
     }
 }
 

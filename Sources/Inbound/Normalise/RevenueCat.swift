@@ -24,9 +24,11 @@ package struct RevenueCat: SourceAdapter {
         let links = name == RevenueCatNames.test ? [] : try links(in: fields)
         let holder = try holder(in: fields, known: links)
         let occurredAt = try fields.requiredTime(.milliseconds("event_timestamp_ms"))
-        let details = try details(in: fields, eventName: name)
+        let details = try details(in: fields, eventName: name, at: occurredAt)
         let meaning = RevenueCatNames.meaning(of: name, details)
-        let purchase = try purchase(in: fields, kind: details.isOneTime ? .oneTime : .subscription)
+        let isOfPurchase = name != RevenueCatNames.virtualCurrency
+        let purchase =
+            isOfPurchase ? try purchase(in: fields, kind: details.isOneTime ? .oneTime : .subscription) : nil
         return Event(
             scope: try scope(in: fields, source: source),
             vendorEventID: try fields.text("id"),
@@ -36,8 +38,9 @@ package struct RevenueCat: SourceAdapter {
             occurredAt: occurredAt,
             yieldsTransaction: RevenueCatNames.isWithoutPeriod(
                 name, details, isOver: fields.revenueCatEnd.map { $0 <= occurredAt } ?? false),
+            yieldsProduct: name == RevenueCatNames.productChange,
             purchase: purchase,
-            transaction: try transaction(in: fields, details: details, status: meaning.status),
+            transaction: isOfPurchase ? try transaction(in: fields, details: details, status: meaning.status) : nil,
             money: money(in: fields, of: name, details)?.json,
             facts: purchase == nil ? [] : try facts(meaning, in: fields, holder: holder, links: links, at: occurredAt),
             links: links,
@@ -46,8 +49,13 @@ package struct RevenueCat: SourceAdapter {
 
     private func scope(in fields: BodyFields, source: Source) throws(Unreadable) -> Scope {
         let app = if let app = source.app { app } else { try fields.text("app_id") ?? "" }
-        let environment = try fields.text("environment").map(SharedWords.environment)
-        return Scope(source: source.name, app: app, environment: environment ?? source.defaultEnvironment)
+        let environment = try fields.text("environment")
+        // Events of virtual currency have this one alone.
+        let purchaseEnvironment = try fields.text("purchase_environment")
+        return Scope(
+            source: source.name, app: app,
+            environment: (environment ?? purchaseEnvironment).map(SharedWords.environment)
+                ?? source.defaultEnvironment)
     }
 
     /// The customer by the id last seen, else by the first one; both belong to the same customer. An anonymous id may
@@ -67,7 +75,7 @@ package struct RevenueCat: SourceAdapter {
     }
 
     private func details(
-        in fields: BodyFields, eventName: String
+        in fields: BodyFields, eventName: String, at occurredAt: Timestamp
     ) throws(Unreadable) -> RevenueCatNames.Details {
         RevenueCatNames.Details(
             periodType: try fields.text("period_type"),
@@ -76,7 +84,8 @@ package struct RevenueCat: SourceAdapter {
             isTrialConversion: fields.flag("is_trial_conversion"),
             hasGracePeriod: fields.revenueCatGraceEnd != nil,
             // `expiration_at_ms` "can be null for non-subscription purchases"; a purchase that ends by itself has one.
-            isOneTime: RevenueCatNames.sharedWithOneTime.contains(eventName) && fields.revenueCatEnd == nil)
+            isOneTime: RevenueCatNames.sharedWithOneTime.contains(eventName) && fields.revenueCatEnd == nil,
+            isRunning: fields.revenueCatEnd.map { $0 > occurredAt } ?? false)
     }
 
     // MARK: Purchases

@@ -11,6 +11,7 @@ internal import Vocabulary
 /// | CANCELLATION | RENEWAL_DISABLED | unchanged until EXPIRATION |
 /// | CANCELLATION, BILLING_ERROR | RENEWAL_DISABLED | unchanged: BILLING_ISSUE, sent with it, has the period |
 /// | CANCELLATION, CUSTOMER_SUPPORT | SUBSCRIPTION_REFUNDED_REVOKED; one-time: DEACTIVATE | loss: a refund |
+/// | CANCELLATION, CUSTOMER_SUPPORT before its end | SUBSCRIPTION_REFUNDED_REVOKED | unchanged until EXPIRATION |
 /// | EXPIRATION | SUBSCRIPTION_TERMINATED, TRIAL_NOT_CONVERTED, SUBSCRIPTION_PAUSED | loss |
 /// | BILLING_ISSUE | GRACE_PERIOD_STARTED | gain until the grace period ends |
 /// | BILLING_ISSUE without a grace date | ENTERED_BILLING_RETRY | EXPIRATION says whether it ends |
@@ -20,16 +21,22 @@ internal import Vocabulary
 /// | REFUND_REVERSED | SUBSCRIPTION_REACTIVATED; one-time: PURCHASE_VALIDATED | gain |
 /// | NON_RENEWING_PURCHASE | PURCHASE_VALIDATED | gain |
 /// | TEMPORARY_ENTITLEMENT_GRANT | itself | gain: temporary access while the store cannot be reached |
+/// | VIRTUAL_CURRENCY_TRANSACTION | itself | none: the purchase that changed a balance has its own event |
 /// | TRANSFER, SUBSCRIBER_ALIAS, TEST, any other | itself | TRANSFER moves everything that its customers hold |
 enum RevenueCatNames {
     static let transfer = "TRANSFER"
     static let test = "TEST"
     static let alias = "SUBSCRIBER_ALIAS"
+    /// Names the product that the customer leaves, at or after the time of the event that names the new one.
+    static let productChange = "PRODUCT_CHANGE"
+    /// Names a store transaction, and neither the first one of its purchase nor its period
+    /// (revenuecat.com/docs/offerings/virtual-currency/events).
+    static let virtualCurrency = "VIRTUAL_CURRENCY_TRANSACTION"
 
     static let all = [
         test, "INITIAL_PURCHASE", "RENEWAL", "CANCELLATION", "UNCANCELLATION", "NON_RENEWING_PURCHASE",
-        "SUBSCRIPTION_PAUSED", "EXPIRATION", "BILLING_ISSUE", "PRODUCT_CHANGE", transfer, "SUBSCRIPTION_EXTENDED",
-        "TEMPORARY_ENTITLEMENT_GRANT", "REFUND_REVERSED", alias,
+        "SUBSCRIPTION_PAUSED", "EXPIRATION", "BILLING_ISSUE", productChange, transfer, "SUBSCRIPTION_EXTENDED",
+        "TEMPORARY_ENTITLEMENT_GRANT", "REFUND_REVERSED", alias, virtualCurrency,
     ]
 
     /// The other members of the body on which an event's meaning depends.
@@ -41,6 +48,8 @@ enum RevenueCatNames {
         var hasGracePeriod = false
         /// Whether the purchase never ends by itself.
         var isOneTime = false
+        /// Whether the period that the event states ends after it.
+        var isRunning = false
     }
 
     static func meaning(of name: String, _ details: Details) -> EventMeaning {
@@ -53,14 +62,14 @@ enum RevenueCatNames {
             return EventMeaning(type, .gain, status: renewing)
         case "UNCANCELLATION": return EventMeaning("RENEWAL_ENABLED", .gain, status: renewing)
         case "CANCELLATION":
-            if details.cancelReason == refundReason { return details.isOneTime ? .oneTimeRefunded : .refunded }
+            if details.cancelReason == refundReason { return refunded(details) }
             return EventMeaning("RENEWAL_DISABLED", status: SharedWords.Status.canceled)
         case "EXPIRATION": return ended(details)
         case "BILLING_ISSUE":
             return details.hasGracePeriod
                 ? EventMeaning("GRACE_PERIOD_STARTED", .gain, status: SharedWords.Status.inGracePeriod)
                 : EventMeaning("ENTERED_BILLING_RETRY", status: SharedWords.Status.onHold)
-        case "PRODUCT_CHANGE": return EventMeaning("SUBSCRIPTION_CROSSGRADED")
+        case productChange: return EventMeaning("SUBSCRIPTION_CROSSGRADED")
         case "SUBSCRIPTION_PAUSED": return EventMeaning("SUBSCRIPTION_WILL_PAUSE")
         case "SUBSCRIPTION_EXTENDED": return EventMeaning("SUBSCRIPTION_DEFERRED", .gain, status: renewing)
         case "REFUND_REVERSED" where !details.isOneTime:
@@ -90,7 +99,7 @@ enum RevenueCatNames {
         switch name {
         case "CANCELLATION" where details.cancelReason == refundReason: false
         case "CANCELLATION": isOver || details.cancelReason == "BILLING_ERROR"
-        case "UNCANCELLATION", "PRODUCT_CHANGE", "SUBSCRIPTION_PAUSED": isOver
+        case "UNCANCELLATION", productChange, "SUBSCRIPTION_PAUSED": isOver
         default: false
         }
     }
@@ -102,6 +111,14 @@ enum RevenueCatNames {
         case "PROMOTIONAL": "PROMOTIONAL_OFFER_STARTED"
         default: "SUBSCRIPTION_STARTED"
         }
+    }
+
+    /// "Refunds can be given without cancelling a subscription", and `expiration_at_ms` says whether it is still active
+    /// (revenuecat.com/docs/integrations/webhooks/event-types-and-fields): of one that the refund ended it is not after
+    /// the event. Otherwise EXPIRATION ends it, and nothing is known of its renewal.
+    private static func refunded(_ details: Details) -> EventMeaning {
+        if details.isOneTime { return .oneTimeRefunded }
+        return details.isRunning ? EventMeaning(EventMeaning.refunded.type) : .refunded
     }
 
     private static func ended(_ details: Details) -> EventMeaning {

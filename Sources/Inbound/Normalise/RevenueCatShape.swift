@@ -38,13 +38,16 @@ extension RevenueCat {
                 event.member("type", request.eventName)
                 if let eventID = request.eventID { event.member("id", eventID) }
                 event.member("app_id", "app1234567890")
-                event.member("environment", request.environment)
+                let isOfCurrency = request.eventName == RevenueCatNames.virtualCurrency
+                event.member(isOfCurrency ? "purchase_environment" : "environment", request.environment)
                 event.member("store", "APP_STORE")
                 if request.eventName == RevenueCatNames.transfer {
                     writeTransfer(of: request, to: &event)
                 } else {
                     writeCustomer(of: request, to: &event)
-                    if ![RevenueCatNames.test, RevenueCatNames.alias].contains(request.eventName) {
+                    if isOfCurrency {
+                        event.member("transaction_id", request.storeTransactionID)
+                    } else if ![RevenueCatNames.test, RevenueCatNames.alias].contains(request.eventName) {
                         writePurchase(of: request, to: &event)
                     }
                 }
@@ -101,7 +104,7 @@ extension RevenueCat {
         case "RENEWAL": event.member("is_trial_conversion", false)
         case "CANCELLATION": event.member("cancel_reason", "UNSUBSCRIBE")
         case "EXPIRATION": event.member("expiration_reason", "UNSUBSCRIBE")
-        case "PRODUCT_CHANGE": event.member("new_product_id", "com.example.app.yearly")
+        case RevenueCatNames.productChange: event.member("new_product_id", "com.example.app.yearly")
         case "BILLING_ISSUE":
             let graceEnd = expiresAt.advanced(byMilliseconds: 16 * Self.dayMilliseconds)
             event.member("grace_period_expiration_at_ms", graceEnd.nearestWritable.milliseconds)

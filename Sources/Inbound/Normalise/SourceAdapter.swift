@@ -3,8 +3,8 @@ package import Vocabulary
 /// What is asked of a vendor's API about one event. One kind of source has such an API so far.
 package typealias Enrichment = GooglePlayEnrichment
 
-/// The only code that depends on one kind of source. One kind is one file (or a few of one name) here and its signature
-/// in Verify; nothing else in the tree depends on a vendor.
+/// The reading of one kind of source: files of its name here, and its signature in Verify. Its settings are in
+/// `KindSettings` and checked in CheckKindSettings; nothing else in the tree depends on a vendor.
 package protocol SourceAdapter: SourceShape {
     /// Every event name that the vendor documents, for `posthouse send`. Other names are passed on, too.
     var knownEventNames: [String] { get }
@@ -173,7 +173,7 @@ package struct SampleRequest: Sendable {
     }
 }
 
-/// The only place that lists the kinds of source.
+/// Makes the adapter of each `SourceKind`.
 package enum SourceAdapters {
     /// A new adapter. A source keeps its own for its life, because an adapter may remember what it has verified.
     ///

@@ -29,6 +29,7 @@ final class AppleChainCache: Sendable {
 
     private let proven = Mutex(Proven())
 
+    // Read by tests.
     var count: Int { proven.withLock { $0.chains.count } }
     var intermediatesCount: Int { proven.withLock { $0.intermediates.count } }
 

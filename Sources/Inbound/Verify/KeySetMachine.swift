@@ -66,7 +66,7 @@ package struct KeySetMachine: Sendable {
     /// The first fetch is due at once.
     package init(now: Duration) { state = .resting(until: now) }
 
-    /// Whether tokens can be checked.
+    /// Whether tokens can be checked. Read by tests.
     package var hasKeys: Bool { keys != nil }
 
     /// A wait is over, or the owner has just begun.
