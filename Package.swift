@@ -141,7 +141,7 @@ let package = Package(
             ("Systemd", []),
             ("HTTPServer", ["Vocabulary", nio, nioEmbedded, nioPosix, nioTLS]),
             ("HTTPClient", ["Vocabulary", nio, nioPosix, nioTLS]),
-            ("Cluster", ["Vocabulary"]),
+            ("Cluster", ["Linux", "Vocabulary"]),
             ("Configuration", ["Vocabulary"]),
             (
                 "Inbound",

@@ -27,6 +27,9 @@ package enum ClusterError: Error, Sendable, Equatable, CustomStringConvertible {
     case inUse(directory: String, holder: String)
     /// Processes of an earlier server that do not end, even killed.
     case orphans(directory: String, pids: [Int32])
+    /// A lock file of PostgreSQL names a process that runs and may not be looked into: perhaps a server on the same
+    /// data, started by hand or by a command.
+    case hiddenProcess(lockFile: String, pid: Int32)
     case diskFull(directory: String)
     case initialisationFailed(directory: String, lines: [String])
     /// The superuser and the daemon's role of an older cluster could not be separated.
@@ -78,6 +81,10 @@ package enum ClusterError: Error, Sendable, Equatable, CustomStringConvertible {
         case .orphans(let directory, let pids):
             "processes \(pids.map(String.init).joined(separator: ", ")) of an earlier PostgreSQL on \(directory) do not "
                 + "end, even killed: is its disk still there?"
+        case .hiddenProcess(let lockFile, let pid):
+            "\(lockFile) names process \(pid), which runs and cannot be looked into from here: see as root what it is "
+                + "(ps -fp \(pid)); stop it if it is a PostgreSQL on the same data (kill -INT \(pid)), and remove the file "
+                + "if it is anything else; then start again"
         case .diskFull(let directory):
             "no space left on the device of \(directory): free some (df -h \(directory)), then start again; nothing "
                 + "acknowledged is lost"

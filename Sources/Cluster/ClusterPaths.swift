@@ -43,12 +43,12 @@ struct ClusterPaths: Sendable {
     private static func makeDirectories(_ path: String, for account: Account) throws(ClusterError) {
         for ancestor in Files.ancestors(of: path) {
             let isLast = ancestor == Files.ancestors(of: path).last
-            if mkdir(ancestor, isLast ? 0o700 : 0o755) == 0 {
+            let code = Files.makeDirectory(ancestor, mode: isLast ? 0o700 : 0o755)
+            if code == 0 {
                 if isLast, account.switches, lchown(ancestor, account.userID, account.groupID) != 0 {
                     throw .failed("chown", ancestor, errno)
                 }
             } else {
-                let code = errno
                 var info = stat()
                 if stat(ancestor, &info) == 0 {
                     if !Files.isDirectory(info) { throw .failed("use as a directory", ancestor, ENOTDIR) }

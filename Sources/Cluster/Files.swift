@@ -75,6 +75,16 @@ enum Files {
         return String(cString: raw)
     }
 
+    /// Makes a directory of this mode, whatever the umask takes away.
+    /// - Returns: 0, or the errno: EEXIST where there is something already, which stays as it is.
+    static func makeDirectory(_ path: String, mode: mode_t) -> Int32 {
+        guard mkdir(path, mode) == 0 else { return errno }
+        let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+        guard descriptor >= 0 else { return errno }
+        defer { close(descriptor) }
+        return fchmod(descriptor, mode) == 0 ? 0 : errno
+    }
+
     /// Replaces the file with `text`, whole or not at all. Does nothing if it holds exactly that already, so that a
     /// full disk does not hinder a start.
     static func replace(_ path: String, with text: String, owner: Account) throws(ClusterError) {

@@ -38,7 +38,7 @@ enum Predecessor {
     ///
     /// PostgreSQL removes a stale lock file itself when kill(2) answers ESRCH for its pid. It refuses to start when the
     /// pid is a zombie's or has gone to another process of this user, and while an old backend is attached to the old
-    /// shared memory.
+    /// shared memory. Where the process cannot be seen, the lock file stays, and the error names both.
     static func clear(data: String, socketDirectory: String) async throws(ClusterError) {
         let clock = ContinuousClock()
         let begin = clock.now
@@ -54,13 +54,20 @@ enum Predecessor {
             leftover = leftover.filter(\.isAlive)
         }
         let socketLock = socketDirectory + "/.s.PGSQL.\(SocketDirectory.port).lock"
-        for path in [PostmasterFile.path(in: data), socketLock] where misleads(path) { unlink(path) }
+        for path in [PostmasterFile.path(in: data), socketLock] {
+            if try misleads(path, on: data) { unlink(path) }
+        }
     }
 
-    private static func misleads(_ path: String) -> Bool {
+    private static func misleads(_ path: String, on data: String) throws(ClusterError) -> Bool {
         guard let text = Files.text(path) else { return false }
         guard let file = PostmasterFile(parsing: text) else { return true }
-        return kill(file.pid, 0) == 0
+        switch ServerProcesses.look(at: file.pid, on: data) {
+        // Started a moment ago: PostgreSQL refuses to start beside it.
+        case .server: return false
+        case .other: return kill(file.pid, 0) == 0
+        case .hidden: throw .hiddenProcess(lockFile: path, pid: file.pid)
+        }
     }
 
     /// Stops the server: fast, then immediate, then SIGKILL, each step bounded in time.

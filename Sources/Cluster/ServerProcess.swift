@@ -29,13 +29,46 @@ struct ServerProcess: Sendable, Equatable {
 
 /// The processes of one data directory. Each process of a server has it as its working directory.
 enum ServerProcesses {
+    /// What /proc shows of a pid.
+    enum Look: Sendable, Equatable {
+        /// A live server process on the data directory.
+        case server
+        /// Another process, a dead one, or none.
+        case other
+        /// A process that this one may signal and may not look into: perhaps a server on the data directory. The unit
+        /// (PrivateUsers=, ProtectProc=) hides every process of its user that was started outside of it.
+        case hidden
+    }
+
     /// Whether this pid is a live server process on `data`.
-    static func isServer(_ pid: pid_t, on data: String) -> Bool {
-        guard let status = ProcessStat(of: "\(pid)"), !status.isDead, status.name == "postgres" else { return false }
+    static func isServer(_ pid: pid_t, on data: String) -> Bool { look(at: pid, on: data) == .server }
+
+    static func look(at pid: pid_t, on data: String) -> Look {
+        let status = ProcessStat(of: "\(pid)")
+        // The signal last: a process that ends meanwhile is not a hidden one.
+        return look(
+            status: status, isOnData: status?.name == "postgres" ? isWorking(pid, in: data) : false,
+            takesSignals: kill(pid, 0) == 0)
+    }
+
+    /// - Parameters:
+    ///   - status: nil: there is no such process, or it may not be seen.
+    ///   - isOnData: whether its working directory is the data directory; nil: that may not be seen.
+    ///   - takesSignals: whether it is a process of this user, or of any as root. PostgreSQL runs on a data directory
+    ///     as its owner alone, so another user's process is no server on it.
+    static func look(status: ProcessStat?, isOnData: Bool?, takesSignals: Bool) -> Look {
+        guard let status else { return takesSignals ? .hidden : .other }
+        guard !status.isDead, status.name == "postgres" else { return .other }
+        guard let isOnData else { return takesSignals ? .hidden : .other }
+        return isOnData ? .server : .other
+    }
+
+    /// Whether the working directory of a process is `data`; nil: it may not be seen.
+    private static func isWorking(_ pid: pid_t, in data: String) -> Bool? {
         var own = stat()
         var theirs = stat()
-        // Following the link of another user's process needs root; then it is not ours either.
-        guard stat(data, &own) == 0, stat("/proc/\(pid)/cwd", &theirs) == 0 else { return false }
+        guard stat(data, &own) == 0 else { return false }
+        guard stat("/proc/\(pid)/cwd", &theirs) == 0 else { return errno == EACCES ? nil : false }
         return own.st_dev == theirs.st_dev && own.st_ino == theirs.st_ino
     }
 

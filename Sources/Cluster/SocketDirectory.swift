@@ -50,7 +50,7 @@ enum SocketDirectory {
         }
         if account.switches, let slash = directory.lastIndex(of: "/") {
             // /run/posthouse itself is root's; only the directory below it is the server's.
-            _ = mkdir(String(directory[..<slash]), 0o755)
+            _ = Files.makeDirectory(String(directory[..<slash]), mode: 0o755)
         }
         if mkdir(directory, 0o700) == 0 {
             if account.switches, lchown(directory, account.userID, account.groupID) != 0 {

@@ -25,16 +25,14 @@ enum EmbeddedLedger {
         // Looked into once: whatever becomes of its PostgreSQL later, the database in use does not depend on it.
         guard PrivateCluster.exists(in: directory), !EmptyCluster.isRecorded(in: directory) else { return }
         let contents = try await contents(directory, observe)
-        guard contents.hasHistory || contents.unsettledDeliveries > 0 else {
-            return EmptyCluster.record(in: directory)
-        }
-        let unsettled = contents.unsettledDeliveries
+        guard !contents.isEmpty else { return EmptyCluster.record(in: directory) }
+        let (unsettled, quarantined) = (contents.unsettledDeliveries, contents.quarantined)
         throw Complaint(
             """
             [database] url names another database, but the private cluster in \(directory) holds a ledger that was not \
-            moved there (\(unsettled) unsettled \(unsettled == 1 ? "delivery" : "deliveries")): posthouse migrate \
-            --from-embedded moves all of it; to begin with an empty ledger instead, and lose who has access to what, \
-            move the private cluster away: mv \(directory)/cluster \(directory)/cluster.left
+            moved there (\(unsettled) unsettled \(unsettled == 1 ? "delivery" : "deliveries"), \(quarantined) in \
+            quarantine): posthouse migrate --from-embedded moves all of it; to begin with an empty ledger instead, and \
+            lose who has access to what, move the private cluster away: mv \(directory)/cluster \(directory)/cluster.left
             """, code: Exit.configuration)
     }
 

@@ -1,3 +1,4 @@
+import Linux
 import Testing
 
 @testable import Cluster
@@ -40,6 +41,27 @@ import Testing
         #expect(PostmasterFile(parsing: "-4711\n/var/lib/x\n")?.pid == 4711)
         #expect(PostmasterFile(parsing: "") == nil)
         #expect(PostmasterFile(parsing: "garbage\n") == nil)
+    }
+
+    /// Oracle: proc(5) for a line, kill(2) for signals.
+    @Test("A process that takes signals and may not be looked into is never taken for none")
+    func hiddenProcesses() {
+        func look(_ line: String?, _ isOnData: Bool?, _ takesSignals: Bool) -> ServerProcesses.Look {
+            ServerProcesses.look(
+                status: line.flatMap { ProcessStat(parsing: $0) }, isOnData: isOnData, takesSignals: takesSignals)
+        }
+        // As in the unit, where another user namespace's process is not even listed.
+        #expect(look(nil, false, true) == .hidden)
+        // None, or another user's, which has got the pid after a reboot.
+        #expect(look(nil, false, false) == .other)
+        // As for the cluster's own user beside the unit: listed, without its working directory.
+        #expect(look("42 (postgres) S 1", nil, true) == .hidden)
+        #expect(look("42 (postgres) S 1", nil, false) == .other)
+        #expect(look("42 (postgres) S 1", true, true) == .server)
+        #expect(look("42 (postgres) S 1", false, true) == .other)
+        // A zombie, and a pid that has gone to another program.
+        #expect(look("42 (postgres) Z 1", nil, true) == .other)
+        #expect(look("1 (posthouse) S 0", false, true) == .other)
     }
 
     @Test func theBackoffGrowsToItsBoundAndStartsAnewAfterALongRun() {

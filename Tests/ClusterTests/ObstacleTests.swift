@@ -217,12 +217,72 @@ import Vocabulary
             }
             return
         }
+        try await runAnew("worksAsAnOrdinaryUser", by: Self.asOrdinaryUser)
+    }
+
+    /// Root may look into every process, and so runs this anew, too. The server is one as a unit hides it: its process
+    /// takes signals, and its working directory may not be seen, here because its program may not be read (ptrace(2)).
+    @Test func aPostgreSQLThatCannotBeLookedIntoIsNotReplaced() async throws {
+        guard Self.isRoot else {
+            try await TestPlace.with { place in
+                await (try place.start()).stop()
+                let program = place.root + "/postgres"
+                try shell("/bin/cp", ["-L", "/bin/sh", program])
+                chmod(program, 0o111)
+                let hidden = Process()
+                hidden.executableURL = URL(fileURLWithPath: program)
+                hidden.arguments = ["-c", "read line"]
+                // Nobody writes to it.
+                hidden.standardInput = Pipe()
+                try hidden.run()
+                // It has the blocked signals of the thread that started it.
+                defer { if hidden.isRunning { kill(hidden.processIdentifier, SIGKILL) } }
+                let file = PostmasterFile.path(in: place.data)
+                let text = "\(hidden.processIdentifier)\n\(place.data)\n1700000000\n5432\n\(place.sockets)\n"
+                try text.write(toFile: file, atomically: false, encoding: .utf8)
+                let error = try await place.refusal()
+                #expect(error == .hiddenProcess(lockFile: file, pid: hidden.processIdentifier))
+                #expect(try String(contentsOfFile: file, encoding: .utf8) == text)
+                kill(hidden.processIdentifier, SIGKILL)
+                hidden.waitUntilExit()
+                let cluster = try await place.start()
+                #expect(try query(cluster, "SELECT 1") == "1")
+                await cluster.stop()
+            }
+            return
+        }
+        try await runAnew("aPostgreSQLThatCannotBeLookedIntoIsNotReplaced", by: Self.asOrdinaryUser)
+    }
+
+    /// The server's user passes through the directories that root makes. A umask is the whole process's: this runs anew
+    /// in one of its own.
+    @Test(.enabled(if: isRoot)) func aUmaskThatTakesEverythingFromOthersDoesNotHinderTheStart() async throws {
+        guard try String(contentsOfFile: "/proc/self/status", encoding: .utf8).contains("\nUmask:\t0077\n") else {
+            return try await runAnew(
+                "aUmaskThatTakesEverythingFromOthersDoesNotHinderTheStart",
+                by: ["/bin/sh", "-c", "umask 077; exec \"$@\"", "sh"])
+        }
+        try await TestPlace.with { place in
+            var other = place.hostEnvironment
+            other.runtimeDirectory = place.root + "/made"
+            let cluster = try await place.start(other, directory: place.root + "/deeper/state")
+            #expect(cluster.connectionString.contains(place.root + "/made"))
+            #expect(try query(cluster, "SELECT 1") == "1")
+            await cluster.stop()
+        }
+    }
+
+    private static let asOrdinaryUser = ["/usr/sbin/runuser", "-u", "postgres", "--"]
+
+    /// Runs one test of this suite anew, from a copy of the test program that every user can reach.
+    /// - Parameter launcher: a program that runs what follows its arguments.
+    private func runAnew(_ test: String, by launcher: [String]) async throws {
         try await TestPlace.with { place in
             let copy = place.root + "/tests"
             try FileManager.default.copyItem(atPath: "/proc/self/exe", toPath: copy)
             chmod(copy, 0o755)
-            let anew = ["--testing-library", "swift-testing", "--filter", "worksAsAnOrdinaryUser"]
-            let (code, output) = try shell("/usr/sbin/runuser", ["-u", "postgres", "--", copy] + anew)
+            let anew = ["--testing-library", "swift-testing", "--filter", test]
+            let (code, output) = try shell(launcher[0], Array(launcher.dropFirst()) + [copy] + anew)
             #expect(code == 0, "\(output)")
             #expect(output.contains("1 test"), "\(output)")
         }

@@ -24,6 +24,47 @@ import Vocabulary
         #expect(FileManager.default.fileExists(atPath: state + "/cluster.left/PG_VERSION"))
     }
 
+    @Test("A webhook in quarantine, which was acknowledged, is not left behind either")
+    func quarantinedIsNotLeftBehind() throws {
+        let receiver = try Receiver()
+        let move = try Move([.init("backend", receiver)])
+        defer {
+            move.end()
+            receiver.stop()
+        }
+        try move.old.start()
+        #expect(try move.old.source().post(Array("{}".utf8)) == 200)
+        #expect(try move.old.database.count("quarantine") == 1)
+        #expect(move.old.stop() == .exited(0))
+        let refused = try move.new.launch()
+        #expect(refused.waitForEnd(180) == .exited(78))
+        #expect(refused.errors.contains { $0.contains("1 in quarantine") }, "\(refused.errors)")
+        let moved = try move.migrate()
+        #expect(moved.end == .exited(0), "\(moved)")
+        #expect(try move.new.database.count("quarantine") == 1)
+    }
+
+    @Test("Its report cannot be written: it ends with 1, has moved everything, and leaves no PostgreSQL behind")
+    func unwrittenReport() throws {
+        let receiver = try Receiver()
+        let move = try Move([.init("backend", receiver)])
+        defer {
+            move.end()
+            receiver.stop()
+        }
+        let before = try move.fill()
+        let child = try ChildProcess(
+            [
+                "/bin/sh", "-c", "exec \"$@\" >/dev/full", "sh", try Relay.binary.get(), "migrate", "--from-embedded",
+                "--config", move.new.configuration,
+            ], environment: ["SWIFT_BACKTRACE": "enable=no"])
+        #expect(child.waitForEnd(180) == .exited(1))
+        #expect(child.errors.contains { $0.contains("standard output cannot be written") }, "\(child.errors)")
+        #expect(move.isMarked)
+        #expect(try Figures(move.new.database) == before)
+        #expect(!FileManager.default.fileExists(atPath: move.old.directory.path + "/state/cluster/postmaster.pid"))
+    }
+
     @Test("A private cluster without a ledger is looked into once, and again after it was used")
     func emptyIsRecorded() throws {
         let receiver = try Receiver()

@@ -67,6 +67,30 @@ import Vocabulary
         #expect(try relay.json("deliveries", "--state", "waiting")["deliveries"].map { ($0 as? [Any])?.count } == 1)
     }
 
+    @Test("erase and export refuse a source that nobody knows; one that left the configuration is known")
+    func unknownSource() throws {
+        let relay = try Relay.running([.init("backend", Receiver())])
+        defer { relay.end() }
+        let c = relay.configuration
+        try relay.database.rows("INSERT INTO source_names (name) VALUES ('former')")
+        let misspelt = [
+            try relay.command("erase", "--user", "ann", "--source", "purchasley", "--config", c),
+            try relay.command("export", "--source", "purchasley", "--config", c),
+        ]
+        for refused in misspelt {
+            #expect(refused.end == .exited(1) && refused.output.isEmpty, "\(refused)")
+            #expect(
+                refused.errors.contains(
+                    "there is no source purchasley (did you mean purchasely?); known are: former, purchasely"),
+                "\(refused)")
+        }
+        for source in ["former", "purchasely"] {
+            let erased = try relay.command("erase", "--user", "ann", "--source", source, "--config", c)
+            #expect(erased.end == .exited(0) && erased.output.hasPrefix("nothing is stored of"), "\(erased)")
+            #expect(try relay.command("export", "--source", source, "--config", c).end == .exited(0))
+        }
+    }
+
     @Test("What came from outside moves no cursor")
     func harmless() throws {
         let receiver = try Receiver { _ in .status(500, body: "bad\u{1B}[2Jnews\u{202E}\r\n") }

@@ -9,6 +9,8 @@ package enum SourceNames {
     static let exists = Statement<(), Bool>(
         "source_names_exist", "SELECT to_regclass('source_names') IS NOT NULL")
 
+    static let all = Statement<(), String>("source_names_all", "SELECT name FROM source_names ORDER BY name")
+
     static let heard = Statement<[String], String>(
         "source_names_heard", "SELECT name FROM source_names WHERE name <> ALL ($1) AND heard_at IS NOT NULL")
 
@@ -26,6 +28,11 @@ package enum SourceNames {
         _ = try await pool.withSession { session throws(DatabaseError) in
             try session.execute(remember, names.sorted())
         }
+    }
+
+    /// All of them, of sources that left the configuration, too.
+    package static func all(in pool: Pool) async throws -> [String] {
+        try await pool.withSession { session throws(DatabaseError) in try session.run(all, ()) }
     }
 
     /// Names that webhooks came under and that are not in `configured`; empty if there is no schema yet. Those that

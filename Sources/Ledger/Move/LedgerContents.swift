@@ -6,24 +6,29 @@ package struct LedgerContents: Sendable, Equatable {
     package let hasHistory: Bool
     /// Deliveries still to do.
     package let unsettledDeliveries: Int64
+    /// Webhooks in quarantine, which were acknowledged like every other.
+    package let quarantined: Int64
+
+    package var isEmpty: Bool { !hasHistory && unsettledDeliveries == 0 && quarantined == 0 }
 
     static let hasSchema = Statement<(), Bool>(
         "contents_has_schema",
         """
         SELECT to_regclass('events') IS NOT NULL AND to_regclass('purchases') IS NOT NULL
-           AND to_regclass('deliveries') IS NOT NULL
+           AND to_regclass('deliveries') IS NOT NULL AND to_regclass('quarantine') IS NOT NULL
         """)
     static let contents = Statement<(), LedgerContents>(
         "contents",
         """
-        SELECT EXISTS (SELECT FROM events) OR EXISTS (SELECT FROM purchases), (SELECT count(*) FROM deliveries)
+        SELECT EXISTS (SELECT FROM events) OR EXISTS (SELECT FROM purchases), (SELECT count(*) FROM deliveries),
+            (SELECT count(*) FROM quarantine)
         """, row: LedgerContents.init)
 
     package static func read(from pool: Pool) async throws -> LedgerContents {
         try await pool.withSession { session throws(DatabaseError) in
             guard try session.run(hasSchema, ()).first == true,
                 let contents = try session.run(contents, ()).first
-            else { return LedgerContents(hasHistory: false, unsettledDeliveries: 0) }
+            else { return LedgerContents(hasHistory: false, unsettledDeliveries: 0, quarantined: 0) }
             return contents
         }
     }

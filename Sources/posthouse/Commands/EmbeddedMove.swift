@@ -76,14 +76,17 @@ struct EmbeddedMove {
                 """)
         }
         let cluster = try await startCluster()
+        let outcome: LedgerMove.Outcome
         do {
-            try await move(cluster, isMarked: mark != nil, goesOn: goesOn)
+            outcome = try await move(cluster, isMarked: mark != nil, goesOn: goesOn)
         } catch {
             Terminal.showStage(nil)
             await cluster.stop()
             throw error
         }
         await cluster.stop()
+        // The last: standard output that cannot be written ends this process.
+        report(outcome)
     }
 
     private func startCluster() async throws -> PrivateCluster {
@@ -106,7 +109,7 @@ struct EmbeddedMove {
 
     private func move(
         _ cluster: PrivateCluster, isMarked: Bool, goesOn: @escaping @Sendable () -> Bool
-    ) async throws {
+    ) async throws -> LedgerMove.Outcome {
         let source = try DatabaseAccess.settings(
             cluster.connectionString, statementTimeout: Self.statementTimeout,
             idleTransactionTimeout: Self.statementTimeout)
@@ -128,7 +131,7 @@ struct EmbeddedMove {
         Failpoint.reach(.moveAfterCommit)
         Terminal.showStage(nil)
         if !isDry { try mark(.moved) }
-        report(outcome)
+        return outcome
     }
 
     /// Runs the move and marks the cluster. The mark stays while it is not known whether the move was committed.

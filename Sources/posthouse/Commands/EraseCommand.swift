@@ -37,7 +37,8 @@ struct EraseCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        try await LedgerCommand.run(file) { _, pool in
+        try await LedgerCommand.run(file) { configuration, pool in
+            try await LedgerCommand.requireSource(source, configuration, in: pool)
             let holder = user.map { Holder.user($0) } ?? .anonymous(anonymous ?? "")
             let erasure = try await Erasure.start(holder, source: source, isDry: dryRun, in: pool)
             for install in erasure.sharedInstalls {

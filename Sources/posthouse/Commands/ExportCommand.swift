@@ -17,7 +17,8 @@ struct ExportCommand: AsyncParsableCommand {
     @Option(help: "Only of this source.", completion: NameCompletion.sources) var source: String?
 
     func run() async throws {
-        try await LedgerCommand.run(file) { _, pool in
+        try await LedgerCommand.run(file) { configuration, pool in
+            try await LedgerCommand.requireSource(source, configuration, in: pool)
             var walk = ExportWalk(source: source)
             var count = 0
             while !walk.isDone {

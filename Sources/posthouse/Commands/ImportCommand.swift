@@ -46,6 +46,8 @@ struct ImportCommand: AsyncParsableCommand {
             }
             let importer = Importer(
                 rules: SourceRules.byName(configuration), announcingTo: route, in: pool)
+            // No daemon may have served this source yet: export and erase must know it once there is data of it.
+            if !dryRun { try await SourceNames.remember([source.name], in: pool) }
             var tally = ImportTally(source: source, path: path, isDry: dryRun)
             try await read(into: &tally, importer, pool)
             if output.json {

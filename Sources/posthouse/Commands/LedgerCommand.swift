@@ -36,13 +36,27 @@ enum LedgerCommand {
         }
     }
 
+    /// Refuses a source that neither the configuration nor the database knows: nothing is stored under a misspelt name,
+    /// which would look like success. A source that left the configuration is one that the database knows.
+    static func requireSource(_ name: String?, _ configuration: Configuration, in pool: Pool) async throws {
+        guard let name else { return }
+        let stored = try await SourceNames.all(in: pool)
+        let known = Set(configuration.sources.map(\.name) + stored)
+        guard !known.contains(where: { $0.utf8.elementsEqual(name.utf8) }) else { return }
+        throw unknown("source", name, known: known)
+    }
+
     static func unknownIntegration(_ name: String, known: some Sequence<String>) -> Complaint {
+        unknown("integration", name, known: known)
+    }
+
+    private static func unknown(_ kind: String, _ name: String, known: some Sequence<String>) -> Complaint {
         let names = known.sorted()
         guard !names.isEmpty else {
-            return Complaint("there is no integration \(name): the database and the configuration know none")
+            return Complaint("there is no \(kind) \(name): the database and the configuration know none")
         }
         let meant = NearMiss.find(name, among: names).map { " (did you mean \($0)?)" } ?? ""
-        return Complaint("there is no integration \(name)\(meant); known are: \(names.joined(separator: ", "))")
+        return Complaint("there is no \(kind) \(name)\(meant); known are: \(names.joined(separator: ", "))")
     }
 }
 
