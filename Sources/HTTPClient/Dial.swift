@@ -27,7 +27,7 @@ final class Dial {
         if let literal = client.literal {
             resolved(.success([literal]))
         } else {
-            client.lookUp { [self] in resolved($0) }
+            client.lookUp(for: self)
         }
     }
 
@@ -38,7 +38,7 @@ final class Dial {
         connecting = nil
     }
 
-    private func resolved(_ result: Result<[SocketAddress], RequestFailure>) {
+    func resolved(_ result: Result<[SocketAddress], RequestFailure>) {
         guard !isOver else { return }
         switch result {
         case .failure(let failure): end(failure)

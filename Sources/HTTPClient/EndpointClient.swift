@@ -24,14 +24,15 @@ package final class EndpointClient {
     /// The table of the configuration that can allow them.
     let table: String
     let idleTimeout: TimeAmount
+    let connectionAge: TimeAmount
     private var trust: EndpointTrust
     private let resolver: AddressResolver
     private let allocator = ByteBufferAllocator()
     private var pool: ConnectionPool<EndpointConnection, Exchange>
     private var connections: [ObjectIdentifier: EndpointConnection] = [:]
     private var dials: [ObjectIdentifier: Exchange] = [:]
-    /// Those that wait for the one look-up under way; nil: there is none.
-    private var lookUps: [(Result<[SocketAddress], RequestFailure>) -> Void]?
+    /// Dials that wait for the one look-up under way; nil: there is none.
+    private var lookUps: [Dial]?
     /// Made by the first `close`.
     private var drained: EventLoopPromise<Void>?
 
@@ -42,11 +43,12 @@ package final class EndpointClient {
     ///   - trust: the authorities of TLS; `nobody` is enough for an endpoint without TLS.
     ///   - connectionsMax: connections that are opening, busy or idle.
     ///   - idleTimeout: after this an idle connection is closed.
+    ///   - connectionAge: a connection that is older when it is answered carries no further request.
     ///   - table: of the configuration, for a person: it can allow addresses inside.
     package init(
         endpoint: EndpointURL, allowsPrivateAddresses: Bool, trust: EndpointTrust, resolver: AddressResolver,
         connectionsMax: Int, eventLoop: any EventLoop, idleTimeout: Duration = Limits.receiverIdleTimeout,
-        table: String = "[[integration]]"
+        connectionAge: Duration = Limits.receiverConnectionAge, table: String = "[[integration]]"
     ) {
         AnswerDecoder.prepare()
         self.endpoint = endpoint
@@ -57,11 +59,15 @@ package final class EndpointClient {
         self.resolver = resolver
         self.eventLoop = eventLoop
         self.idleTimeout = TimeAmount(idleTimeout)
+        self.connectionAge = TimeAmount(connectionAge)
         pool = ConnectionPool(connectionsMax: connectionsMax, waitingMax: HTTPClientLimits.requestsWaitingMax)
     }
 
-    /// Connections that are opening, busy or idle.
+    /// Connections that are opening, busy or idle. Read by tests.
     package var connectionCount: Int { pool.open }
+
+    /// Dials that wait for a look-up. Read by tests.
+    var lookUpsWaiting: Int { lookUps?.count ?? 0 }
 
     /// Sends one request to the client's origin. `completion` is called on the loop, exactly once, and never before
     /// `send` has returned.
@@ -169,12 +175,12 @@ package final class EndpointClient {
     }
 
     /// Looks the name up for each new connection, but only one look-up at a time: those that hang must not pile up.
-    func lookUp(_ completion: @escaping (Result<[SocketAddress], RequestFailure>) -> Void) {
+    func lookUp(for dial: Dial) {
         guard lookUps == nil else {
-            lookUps?.append(completion)
+            lookUps?.append(dial)
             return
         }
-        lookUps = [completion]
+        lookUps = [dial]
         resolver.resolve(endpoint.host, endpoint.port, eventLoop).assumeIsolated().whenComplete { [self] result in
             let waiting = lookUps ?? []
             lookUps = nil
@@ -182,7 +188,7 @@ package final class EndpointClient {
             let answer = result.mapError { error in
                 RequestFailure.unresolvable("\(host): \((error as? ResolutionError)?.reason ?? "\(error)")")
             }
-            for completion in waiting { completion(answer) }
+            for dial in waiting { dial.resolved(answer) }
         }
     }
 
@@ -206,6 +212,8 @@ package final class EndpointClient {
 
     func dialFailed(_ exchange: Exchange, _ failure: RequestFailure) {
         dials[ObjectIdentifier(exchange)] = nil
+        // It would keep the request's body for as long as the look-up hangs.
+        lookUps?.removeAll { $0 === exchange.dial }
         freeSlot()
         exchange.finish(.failure(failure))
         finishDraining()

@@ -26,6 +26,8 @@ final class EndpointConnection: ChannelInboundHandler {
     /// Of the request under way, or of the last one.
     private var reader = AnswerReader(bodyBytesMax: 0, keptBytesMax: 0)
     private var requests = 0
+    /// An answer that comes later is its last (`Limits.receiverConnectionAge`).
+    private let reusableUntil: NIODeadline
     private let tls: NIOSSLClientHandler?
     private var isHandshaking: Bool
     private var context: ChannelHandlerContext?
@@ -37,6 +39,7 @@ final class EndpointConnection: ChannelInboundHandler {
     init(client: EndpointClient, tls: NIOSSLClientHandler?) {
         self.client = client
         self.tls = tls
+        reusableUntil = client.eventLoop.now + client.connectionAge
         isHandshaking = tls != nil
     }
 
@@ -190,8 +193,9 @@ final class EndpointConnection: ChannelInboundHandler {
         guard case .busy(let exchange) = state, let (answer, keepsAlive) = reader.answer else { return }
         // A server may answer before it has read everything: what is unsent would garble the next request.
         let unsent = (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
+        let isYoung = client.eventLoop.now < reusableUntil
         state = .opened
-        client.answered(self, exchange, answer, reusable: isOpen && keepsAlive && unsent == 0)
+        client.answered(self, exchange, answer, reusable: isOpen && keepsAlive && unsent == 0 && isYoung)
     }
 
     private func fail(_ failure: RequestFailure) {

@@ -163,6 +163,9 @@ package enum Limits {
     /// Idle connections to a receiver are closed after this time, which is shorter than the keep-alive of common
     /// servers.
     package static let receiverIdleTimeout: Duration = .seconds(20)
+    /// A connection of this age carries no further request: a new one looks the name up, passes the egress guard and
+    /// trusts the authorities of today.
+    package static let receiverConnectionAge: Duration = .seconds(300)
     /// `concurrency` default.
     package static let laneConcurrency = 16
     /// Largest `concurrency` that the configuration accepts.

@@ -76,6 +76,24 @@ final class OutgoingClients: Sendable {
         }
     }
 
+    /// Reads the system's authorities anew.
+    /// - Returns: nil: no client has any yet; the first one that needs them reads them itself.
+    func readAuthorities() async throws(EndpointTrust.Unusable) -> EndpointTrust? {
+        // Fails only if the loop is shut down, and then nothing is sent.
+        let isNeeded = try? await loop.submit { [self] in
+            clients.value?.byOrigin.keys.contains { $0.isTLS } ?? false
+        }.get()
+        if isNeeded != true { return nil }
+        return try EndpointTrust.system()
+    }
+
+    /// Makes new connections trust these authorities; open ones continue.
+    func renew(_ authorities: EndpointTrust) {
+        loop.execute { [self] in
+            for (origin, client) in clients.value?.byOrigin ?? [:] where origin.isTLS { client.renew(authorities) }
+        }
+    }
+
     /// Ends what is under way.
     func close() {
         loop.execute { [self] in

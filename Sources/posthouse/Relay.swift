@@ -176,8 +176,8 @@ final class Relay: Sendable {
         indexing = Task { await Self.buildIndexes(pool, direct, observe) }
         reloader = Reloader(
             started: configuration, live: live, pool: pool, ledger: ledger, queue: queue, rules: rules,
-            signings: signings, dispatcher: dispatcher, resolver: resolver, openListeners: openListeners,
-            observatory: observatory, makeHandlers: makeHandlers)
+            signings: signings, dispatcher: dispatcher, resolver: resolver, outgoing: clients.outgoing,
+            openListeners: openListeners, observatory: observatory, makeHandlers: makeHandlers)
     }
 
     private static func pool(

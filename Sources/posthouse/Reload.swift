@@ -25,6 +25,7 @@ struct Reloader: Sendable {
     let signings: SourceSignings
     let dispatcher: Dispatcher
     let resolver: AddressResolver
+    let outgoing: OutgoingClients
     let openListeners: OpenListeners
     let observatory: Observatory
     /// Makes the request handlers for a configuration.
@@ -36,6 +37,8 @@ struct Reloader: Sendable {
         fileprivate let lanes: [PlannedLane]
         /// nil: the listeners have no certificate, or the new configuration names none.
         fileprivate let certificate: TLSCertificate?
+        /// The system's, for requests to stores; nil: none has needed them yet.
+        fileprivate let authorities: EndpointTrust?
         /// nil: as before.
         fileprivate let connection: ConnectionSettings?
     }
@@ -46,15 +49,16 @@ struct Reloader: Sendable {
         // TLS that only the new file switches on has no listener yet: it is due at the next restart.
         let files = openListeners.speakTLS ? next.server.tls : nil
         let certificate = try files.map { try $0.load() }
+        let authorities = try await outgoing.readAuthorities()
         let former = pool.settings
         do {
             let connection = try await connection(by: next)
             try await checkDirect(next)
             try await SourceNames.remember(next.sources.map(\.name), in: pool)
-            let routed = try await queue.name(next.integrations)
+            let routed = try await queue.insert(next.integrations)
             return Prepared(
                 configuration: next, lanes: try PlannedLane.join(routed, plans), certificate: certificate,
-                connection: connection)
+                authorities: authorities, connection: connection)
         } catch {
             // What is refused is not used, neither by the connections that it has opened.
             if !former.leadsLike(pool.settings) { pool.use(former, alone: true) }
@@ -114,6 +118,7 @@ struct Reloader: Sendable {
         queue.route(to: prepared.lanes.map(\.route))
         Failpoint.reach(.reloadAdopting)
         let lanes = await dispatcher.adopt(prepared.lanes, resolver: resolver)
+        if let authorities = prepared.authorities { outgoing.renew(authorities) }
         // Not awaited, because it queries the database for the lanes that may open; the next poll tries again.
         Task { await dispatcher.wakeUp() }
         openListeners.answer(by: makeHandlers(next))

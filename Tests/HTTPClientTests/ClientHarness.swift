@@ -21,7 +21,7 @@ struct ClientHarness: Sendable {
         trust: EndpointTrust? = nil, resolver: AddressResolver = .loopback(), connectionsMax: Int = 4,
         method: RequestHead.Method = .post, target: String = "/hook?x=1", headers: [HeaderField] = [],
         // As long as no test means it: a machine that stands still does not cost a connection that is to be kept.
-        idleTimeout: Duration = .seconds(600), on loop: (any EventLoop)? = nil
+        idleTimeout: Duration = .seconds(600), connectionAge: Duration = .seconds(600), on loop: (any EventLoop)? = nil
     ) async throws -> ClientHarness {
         let loop = loop ?? group.next()
         let endpoint = EndpointURL(isTLS: isTLS, host: host, port: port, target: target)
@@ -31,7 +31,8 @@ struct ClientHarness: Sendable {
             NIOLoopBound(
                 EndpointClient(
                     endpoint: endpoint, allowsPrivateAddresses: allowsPrivate, trust: trust, resolver: resolver,
-                    connectionsMax: connectionsMax, eventLoop: loop, idleTimeout: idleTimeout),
+                    connectionsMax: connectionsMax, eventLoop: loop, idleTimeout: idleTimeout,
+                    connectionAge: connectionAge),
                 eventLoop: loop)
         }.get()
         return ClientHarness(loop: loop, client: client, head: head)
@@ -73,6 +74,8 @@ struct ClientHarness: Sendable {
     }
 
     func connectionCount() async throws -> Int { try await loop.submit { client.value.connectionCount }.get() }
+
+    func lookUpsWaiting() async throws -> Int { try await loop.submit { client.value.lookUpsWaiting }.get() }
 
     func renew(_ trust: EndpointTrust) async throws { try await loop.submit { client.value.renew(trust) }.get() }
 

@@ -1,5 +1,6 @@
 import NIOCore
 import NIOPosix
+import Synchronization
 import Testing
 import Vocabulary
 
@@ -111,6 +112,27 @@ struct EndpointReachTests {
             #expect(try await client.send(timeout: .milliseconds(100)).failure == .timedOut(.resolving))
         }
         #expect(try await client.connectionCount() == 0)
+        #expect(try await client.lookUpsWaiting() == 0, "it keeps no request that was given up")
+    }
+
+    @Test("A connection that is too old carries no further request, and the next one looks the name up")
+    func aged() async throws {
+        let server = try await MisbehavingServer.start { $1.say($1.okText) }
+        let lookUps = Mutex(0)
+        let resolver = AddressResolver { host, port, loop in
+            lookUps.withLock { $0 += 1 }
+            return AddressResolver.loopback().resolve(host, port, loop)
+        }
+        let client = try await ClientHarness.make(
+            port: server.port, host: "moves.test", resolver: resolver, connectionsMax: 1, connectionAge: .zero)
+        let futures = (0..<3).map { _ in client.start() }
+        for future in futures { #expect(try await future.get().status == 200) }
+        #expect(server.connections == 3)
+        let count = lookUps.withLock { $0 }
+        #expect(count == 3)
+        #expect(try await client.connectionCount() == 0)
+        try await client.close()
+        await server.stop()
     }
 
     /// A full accept queue leaves the connect hanging: the kernel drops the SYN.
