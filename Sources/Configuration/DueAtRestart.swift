@@ -21,10 +21,9 @@ extension Configuration {
         if database.usesPrivateCluster, embedded != started.embedded { keys.append("[embedded] directory") }
         if spool != started.spool { keys.append("[spool]") }
         // The spool is opened at the start alone.
-        func spools(_ configuration: Configuration) -> Bool {
-            configuration.sources.contains { $0.spooling != .off }
+        if sources.contains(where: \.spools), !started.sources.contains(where: \.spools) {
+            keys.append("[[source]] spool")
         }
-        if spools(self), !spools(started) { keys.append("[[source]] spool") }
         if journal.format != started.journal.format { keys.append("[journal] format") }
         return keys
     }

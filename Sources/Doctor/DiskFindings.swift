@@ -10,7 +10,7 @@ package enum DiskFindings {
     private static let notePercent = 10.0
 
     /// - Parameters:
-    ///   - directory: of the private cluster; nil: the database is an own PostgreSQL.
+    ///   - directory: of the private cluster; nil: `[database] url` names the database.
     ///   - looked: the directory that `space` is of, the nearest one that is there.
     ///   - space: nil: it could not be read.
     package static func of(directory: String?, looked: String, space: DiskSpace?) -> [DoctorFinding] {

@@ -1,4 +1,4 @@
-/// The kinds of source that this build supports. Each kind is one file in Inbound/Normalise.
+/// The kinds of source that this build supports. Each kind has files of its name in Inbound/Normalise.
 package enum SourceKind: String, Sendable, CaseIterable {
     case purchasely
     case qonversion
@@ -135,6 +135,9 @@ package struct Source: Sendable, Hashable {
         self.settings = settings
         self.spooling = spooling ?? (kind.traits.sendsOnce ? .whereItCan : .off)
     }
+
+    /// Whether its webhooks may be kept on the daemon's disk.
+    package var spools: Bool { spooling != .off }
 
     /// Whether a login stated by the app's backend moves the purchases of the anonymous holder: always, unless the kind
     /// has the key `merge`, which then decides.

@@ -8,7 +8,7 @@ final class DiskWatching: Sendable {
     private static let interval: Duration = .seconds(5)
     private static let patience: Duration = .seconds(2)
 
-    /// nil: the database is an own one, whose disk cannot be seen from here.
+    /// nil: `[database] url` names the database, whose disk cannot be seen from here.
     private let directory: String?
     private let found = Mutex<DiskSpace?>(nil)
     /// A look that has not ended yet: another one would leave another thread that hangs.

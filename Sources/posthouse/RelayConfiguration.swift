@@ -30,7 +30,7 @@ final class LiveConfiguration: Sendable {
 }
 
 extension Configuration {
-    /// Where the private cluster is; nil: the database is an own one, whose disk cannot be seen from here.
+    /// Where the private cluster is; nil: `[database] url` names the database, whose disk cannot be seen from here.
     var clusterDirectory: String? { database.usesPrivateCluster ? embedded.directory : nil }
 }
 
@@ -64,7 +64,7 @@ extension OpenListeners.Handlers {
         operations = Operations(
             pool: pool, reading: reading, overdue: overdue, registration: registration, observatory: observatory,
             recording: recorder.figures, health: recorder.health, recordQueue: queue,
-            disk: disk, spool: spooling?.spool, spools: configuration.sources.contains { $0.spooling != .off },
+            disk: disk, spool: spooling?.spool, spools: configuration.sources.contains(where: \.spools),
             integrations: Set(configuration.integrations.map(\.name)), sources: configuration.sources.map(\.name))
     }
 }

@@ -24,7 +24,7 @@ extension Spool {
     /// Opens the spool where a source spools, or something waits from a time when one did, or may wait.
     /// - Returns: nil: there is none, and webhooks are answered 503 while the database does not take them.
     static func open(_ configuration: Configuration, _ observe: @escaping Observer) async throws -> Spool? {
-        let (directory, sources) = (configuration.spool.directory, configuration.sources.filter { $0.spooling != .off })
+        let (directory, sources) = (configuration.spool.directory, configuration.sources.filter(\.spools))
         if sources.isEmpty, (try? SpoolFile.all(in: directory))?.isNothing == true { return nil }
         do {
             return try await Self.open(

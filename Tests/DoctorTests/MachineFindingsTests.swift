@@ -46,7 +46,7 @@ struct MachineFindingsTests {
         #expect(DiskFindings.of(directory: "/d", looked: "/d", space: space).map(\.state) == [expected])
     }
 
-    @Test("A disk that cannot be seen, and that of an own PostgreSQL, are unknown")
+    @Test("A disk that cannot be seen, and that of the operator's own PostgreSQL, are unknown")
     func unseenDisk() {
         #expect(DiskFindings.of(directory: nil, looked: "", space: nil).map(\.state) == [.unknown])
         #expect(DiskFindings.of(directory: "/d", looked: "/", space: nil).map(\.state) == [.unknown])

@@ -213,6 +213,75 @@ struct AccessEndTests {
         }
     }
 
+    /// A line of an import that names no transaction, beside webhooks of transactions of every kind. Days; the end that
+    /// counts is that of what was stated last of the newest period.
+    struct Unnamed: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        /// Of the line; nil: no end.
+        let until: Int64?
+        let webhooks: [(id: String, first: String?, boughtAt: Int64?, at: Int64, until: Int64?)]
+        let expected: Int64?
+    }
+
+    private static let unnamed = [
+        Unnamed(
+            testDescription: "renewals of which no time of purchase is known", until: -5,
+            webhooks: [("1", "1", -60, -60, -35), ("1..0", "1", nil, -36, -5), ("1..1", "1", nil, -6, 25)],
+            expected: 25),
+        Unnamed(
+            testDescription: "a grace period of the same transaction", until: -1,
+            webhooks: [("1", nil, -366, -366, -1), ("1", nil, -366, -1, 15)], expected: 15),
+        Unnamed(
+            testDescription: "a shorter plan that was bought later", until: 300,
+            webhooks: [("1", "1", -60, -60, 300), ("2", "1", -5, -5, 25)], expected: 25),
+        Unnamed(
+            testDescription: "nothing newer than the line", until: 40,
+            webhooks: [("1", nil, -60, -60, -30), ("2", nil, -30, -30, 1)], expected: 40),
+        Unnamed(
+            testDescription: "a late word about an older transaction", until: 40,
+            webhooks: [("1", nil, -60, -60, -30), ("2", nil, -30, -30, 1), ("1", nil, -60, -2, -30)], expected: 40),
+        Unnamed(
+            testDescription: "a line without an end", until: nil, webhooks: [("1", nil, -30, -30, 1)], expected: nil),
+        Unnamed(testDescription: "no webhook", until: 40, webhooks: [], expected: 40),
+    ]
+
+    @Test("A line of an import without a transaction counts until webhooks state more", arguments: unnamed)
+    func unnamedTransaction(example: Unnamed) async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let now = try ledger.now()
+            func at(_ days: Int64) -> Timestamp { now.advanced(byMilliseconds: days * 24 * Self.hour) }
+            for (number, order) in permutations(Array(0...example.webhooks.count)).enumerated() {
+                let environment = "order\(number)"
+                for index in order {
+                    if index == 0 {
+                        let purchase = Purchase(
+                            key: "subs_1", kind: .subscription, store: "APPLE_APP_STORE", product: "gold",
+                            plan: "monthly", subscriptionID: "subs_1")
+                        let line = ImportLine(
+                            scope: Scope(source: "shop", app: "app.one", environment: environment), holder: user,
+                            asOf: at(-20), until: example.until.map { at($0) },
+                            subject: .purchase(ImportLine.Stated(purchase: purchase, isActive: true)))
+                        await daemon.record([line.event])
+                        continue
+                    }
+                    let word = example.webhooks[index - 1]
+                    var event = Event.paying(
+                        user, from: at(word.at), until: word.until.map { at($0) }, transaction: word.id,
+                        environment: environment)
+                    event.transaction = Transaction(
+                        storeTransactionID: word.id, storeOriginalTransactionID: word.first,
+                        purchasedAt: word.boughtAt.map { at($0) },
+                        effectiveNextRenewalAt: word.until.map { at($0) }, offerType: nil, status: nil)
+                    await daemon.record([event])
+                }
+                let held = try await HolderLookup(pool: daemon.pool, leeways: Leeways([.leaving("shop", .none)]))
+                    .entitlements(of: .holder(user), in: LookupScope(environment: environment, source: nil)).entries
+                #expect(held.count == 1 && held.first?.until == example.expected.map { at($0) }, "\(order)")
+            }
+        }
+    }
+
     @Test("A trace says by the clock who has access, and until when")
     func trace() async throws {
         try await TestLedger.run { ledger in

@@ -351,6 +351,31 @@ struct EraseTests {
         }
     }
 
+    @Test("Another's message that names the person, and that a daemon has in hand, ends first")
+    func mentionInHand() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
+            daemon.open("a")
+            await daemon.record([
+                .sample(
+                    "NOTE", holder: Self.bob, purchase: nil, transaction: nil, body: #"{"friend":"\#(Self.jeff.id)"}"#)
+            ])
+            let held = daemon.inbox.take()
+            #expect(held.count == 1)
+            let erasure = try await Erasure.start(Self.jeff, source: nil, isDry: false, in: daemon.pool)
+            let tally = try await erasure.run(in: daemon.pool) { _ in }
+            #expect(tally.inHand == 1 && tally.mentions == 0)
+            #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.mentions > 0)
+            try await daemon.queue.release(held)
+            let again = try await erasure.run(in: daemon.pool) { _ in }
+            #expect(again.inHand == 0 && again.mentions > 0)
+            #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
+            let message = try #require(await daemon.claimAll("a").first?.message)
+            let sent = String(decoding: message.envelope + message.original, as: UTF8.self)
+            #expect(sent.contains("erased") && !sent.contains(Self.jeff.id))
+        }
+    }
+
     @Test("Cut short after the anonymous ids' own rows, it is finished by running it again", arguments: ["quarantine"])
     func interrupted(table: String) async throws {
         try await TestLedger.run { ledger in

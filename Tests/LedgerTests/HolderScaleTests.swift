@@ -38,7 +38,7 @@ struct HolderScaleTests {
                 let reads = try BatchReads(batch.firsts, of: recorder, on: session)
                 let purchases = try reads.loadPurchases(on: session)
                 batch.databaseTime = event.occurredAt
-                batch.name(stored: purchases.ids)
+                batch.assignIDs(stored: purchases.ids)
                 batch.fates[batch.all[0].key] = .new(row: 1)
                 let (news, named) = (batch.news, batch)
                 let holders = try reads.loadHolders(on: session) { named.id(ofPurchase: $0) }

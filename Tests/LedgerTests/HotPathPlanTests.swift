@@ -187,7 +187,7 @@ struct HotPathPlanTests {
             for table in ["events", "messages"] {
                 let stand = try #require(
                     Int(try ledger.psql("SELECT count(*) FROM pg_inherits WHERE inhparent = '\(table)'::regclass")))
-                for period in 1_000..<Int64(1_000 + Period.standingMax - stand) {
+                for period in 1_000..<Int64(1_000 + Period.keptMax - stand) {
                     try ledger.psql(
                         """
                         CREATE TABLE \(table)_\(period) (LIKE \(table) INCLUDING DEFAULTS);

@@ -93,10 +93,11 @@ struct ImportLineTests {
                 .activate(.user("ann"), Timestamp(milliseconds: 1_000), until: Timestamp(milliseconds: 5_000))
             ])
         #expect(gain.transaction?.storeTransactionID == "posthouse.import")
-        #expect(gain.transaction?.storeOriginalTransactionID == "p")
+        #expect(gain.transaction?.storeOriginalTransactionID == nil)
         #expect(gain.isImport && gain.type == "posthouse.import")
         let endless = try Self.read(start + #""one_time","until":null}"#).event
-        #expect(endless.transaction == nil && endless.purchase?.kind == .oneTime)
+        #expect(endless.transaction?.storeTransactionID == "posthouse.import")
+        #expect(endless.transaction?.effectiveNextRenewalAt == nil && endless.purchase?.kind == .oneTime)
         let loss = try Self.read(start + #""subscription","until":5000,"active":false}"#).event
         #expect(loss.facts.map(\.kind) == [.loss] && loss.transaction == nil)
     }

@@ -17,6 +17,14 @@ struct MessageEnvelopeTests {
             as: UTF8.self)
     }
 
+    @Test("A transaction that an import's line did not name is not told to receivers")
+    func unnamedTransaction() {
+        let transaction = Transaction(
+            storeTransactionID: ImportLine.unnamedTransaction, storeOriginalTransactionID: nil, purchasedAt: nil,
+            effectiveNextRenewalAt: Timestamp(milliseconds: 5), offerType: nil, status: nil)
+        #expect(MessageEnvelope.Subject(transaction: transaction).transaction == nil)
+    }
+
     @Test("Everything absent is null")
     func absent() throws {
         let event = Event(

@@ -47,7 +47,7 @@ struct PeriodTests {
         #expect(Self.facts([0], positions: [Period.firstID(3) - 1, Period.firstID(4) - 2]).due(retention) == nil)
         #expect(Self.facts([0], positions: [Period.firstID(3), Period.firstID(4) - 1]).due(retention) == 4)
         #expect(Self.facts([0], positions: [Period.firstID(9) + 5, 7]).due(retention) == 9)
-        let many = Array(repeating: 3.0, count: Period.standingMost)
+        let many = Array(repeating: 3.0, count: Period.keptHardMax)
         #expect(Self.facts(many).due(retention) == nil && Self.facts(many.dropLast()).due(retention) != nil)
     }
 
@@ -71,7 +71,7 @@ struct PeriodTests {
         #expect(Self.facts([50, 40, 35, 20]).past(retention) == [3, 4])
         #expect(Self.facts([50, 40, 35, 20]).firstIDWithinTime(retention) == Period.firstID(5))
         // Where no period begins any more, the newest is pruned row by row.
-        let many = (0..<Period.standingMost).map { Double(Period.standingMost - $0 + 31) }
+        let many = (0..<Period.keptHardMax).map { Double(Period.keptHardMax - $0 + 31) }
         #expect(Self.facts(many).firstIDWithinTime(retention) == nil)
         #expect(Self.facts(Array(many.dropFirst())).firstIDWithinTime(retention) != nil)
         // With the clock back in between, nothing behind the first that is within its time goes.

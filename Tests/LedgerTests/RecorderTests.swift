@@ -105,6 +105,28 @@ struct RecorderTests {
             #expect(
                 try ledger.psql("SELECT source, convert_from(body, 'UTF8'), reason FROM quarantine ORDER BY 1, 2")
                     == "kiosk|x|no event name\nshop|x|no event name\nshop|y|no event name")
+            try ledger.psql("ALTER TABLE quarantine ADD CONSTRAINT refusing CHECK (body <> 'bad')")
+            let others = await daemon.record([item("shop", "z"), item("shop", "bad"), item("shop", "w")])
+            #expect(others == [.stored, .unavailable, .stored])
+            #expect(try ledger.psql("SELECT count(*) FROM quarantine") == "5")
+        }
+    }
+
+    @Test("What cannot be read holds up no event that came behind it")
+    func quarantineLast() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let body = QuarantinedBody(source: "shop", reason: "no event name", body: [1])
+            let answers = await daemon.record([.quarantine(body), .event(.sample("A", purchase: nil))])
+            #expect(answers == [.stored, .stored])
+            let order = daemon.log.all { observation in
+                switch observation {
+                case .eventRecorded: "event"
+                case .quarantined: "quarantine"
+                default: nil
+                }
+            }
+            #expect(order == ["event", "quarantine"])
         }
     }
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Ledger
 
-@Suite("Advice on the settings of an own PostgreSQL")
+@Suite("Advice on the settings of the operator's own PostgreSQL")
 struct ServerAdviceTests {
     @Test("A server as PostgreSQL ships it gets a line for each setting, one with the private cluster's settings none")
     func lines() {

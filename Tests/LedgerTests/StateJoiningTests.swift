@@ -21,7 +21,7 @@ struct StateJoiningTests {
     private static func state(_ history: PlannedHistory, _ purchase: String, _ kind: Purchase.Kind) -> PurchaseState {
         var state = history.state(of: purchase)
         if kind == .oneTime, history.kind(of: purchase) != .oneTime { state = TransferResolution.oneTime(state).state }
-        state.named = [:]
+        state.valueTimes = [:]
         return state
     }
 

@@ -98,9 +98,9 @@ struct SweepTests {
     func namedTwice() async throws {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon([.named("one"), .named("two")])
-            let rows = try await daemon.queue.name([.named("one"), .named("two")]).map(\.row)
-            for _ in 0..<3 { _ = try await daemon.queue.name([.named("one"), .named("two")]) }
-            let third = try await daemon.queue.name([.named("one"), .named("two"), .named("three")]).map(\.row)
+            let rows = try await daemon.queue.insert([.named("one"), .named("two")]).map(\.row)
+            for _ in 0..<3 { _ = try await daemon.queue.insert([.named("one"), .named("two")]) }
+            let third = try await daemon.queue.insert([.named("one"), .named("two"), .named("three")]).map(\.row)
             #expect(third.prefix(2) == rows[...] && third[2] == (rows.max() ?? 0) + 1)
         }
     }

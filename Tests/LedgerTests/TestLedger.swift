@@ -257,7 +257,7 @@ final class Daemon: Sendable {
 
     func row(_ name: String) -> Int32 { rows[name] ?? -1 }
 
-    var lease: Int64 { registration.known ?? -1 }
+    var lease: Int64 { registration.id ?? -1 }
 
     /// Begins to take deliveries into `inbox`.
     func open(_ names: String...) {

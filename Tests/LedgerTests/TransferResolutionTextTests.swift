@@ -108,7 +108,7 @@ struct TransferResolutionTextTests {
         state = TransferResolution.resolve(state, [], moves: [login], kind: .subscription).state
         state.insert(KeptMove(at: seconds(20), from: nil, to: otherUser, isLogin: false))
         state.keepEarlier(Register(holder: user, at: seconds(1), isOn: true, isTenureFree: true))
-        state.named = [.product: seconds(3), .plan: seconds(2)]
+        state.valueTimes = [.product: seconds(3), .plan: seconds(2)]
         #expect(try PurchaseState(bytes: state.bytes) == state)
         let older = try PurchaseState(bytes: state.bytes(.one))
         #expect(older.moves.isEmpty && older.facts.map(\.holder).contains(user))

@@ -113,6 +113,7 @@ inline sweep() {
 #define claimable(i) (recorded[i] && !settled[i] && !blocked[i] && leased[i] == 0 && configured)
 
 #define STEPS(d, i) \
+    /* A claim is in memory before it is committed: no sweep finds it leased and not held. */ \
     :: atomic { life[d] == running && claimable(i) && hand[at(d, i)] == none -> \
         leased[i] = lease[d]; hand[at(d, i)] = held; under[at(d, i)] = lease[d] } \
     /* The answer is lost: leased, and nobody knows. */ \

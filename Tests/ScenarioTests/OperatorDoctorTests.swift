@@ -36,7 +36,7 @@ import Vocabulary
         #expect(states("database") == ["fine"] && states("clock") == ["fine"] && states("tables") == ["fine"])
         // The role of the tests' own cluster.
         #expect(states("privileges") == ["note"])
-        // What becomes of the disk of an own PostgreSQL is not seen from here.
+        // What becomes of the disk of the operator's own PostgreSQL is not seen from here.
         #expect(states("disk") == ["unknown"] && states("socket") == ["fine"])
         #expect(found.contains { $0.area == "deliveries" && $0.text == "backend (127.0.0.1): nothing waits" })
         #expect(found.contains { $0.area == "versions" && $0.text.contains("posthouse 0.1.0") })

@@ -23,8 +23,8 @@ struct SourceRulesTests {
         }
     }
 
-    /// A kind of source is a file in Inbound, an entry of the table of kinds, and nothing else: the rest of the tree
-    /// never asks which vendor it has before it.
+    /// A kind of source is files of its name in Inbound, an entry of the table of kinds, the settings that only it has,
+    /// and nothing else: the rest of the tree never asks which vendor it has before it.
     @Test("No vendor's name in code outside its own place")
     func vendors() {
         let places = [

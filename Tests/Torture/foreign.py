@@ -10,8 +10,8 @@ from processes import run
 
 PRIVILEGES = pathlib.Path(__file__).parents[2] / "deploy/least-privileges.sql"
 # Of each of these the others have one: what forgets its schema finds a table, and no right error.
-TABLES = ("attempts", "daemons", "dead_letters", "deliveries", "entitlements", "events", "integrations", "messages",
-          "purchases", "quarantine", "schema_migrations", "seen_events", "transfers")
+TABLES = ("attempts", "daemons", "dead_letters", "deliveries", "entitlements", "events", "identities", "integrations",
+          "messages", "purchases", "quarantine", "schema_migrations", "transfers")
 
 
 def share(server: Server, schema: str) -> None:

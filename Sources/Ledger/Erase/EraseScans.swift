@@ -32,6 +32,19 @@ enum EraseScans {
         let holder: String
     }
 
+    struct LockedDelivery {
+        let id: Int64
+        let integration: Int32
+        let purchase: Identifier?
+        let isBlocked: Bool
+        let isLeased: Bool
+
+        /// Nil: it is of no purchase, and nothing blocks it.
+        var orderingKey: FanOut.OrderingKey? {
+            purchase.map { FanOut.OrderingKey(purchase: $0, integration: integration) }
+        }
+    }
+
     struct Quarantined {
         let digest: Identifier
         let body: [UInt8]
@@ -118,6 +131,20 @@ enum EraseScans {
 
     static let rewriteMessage = Statement<(Int64, [UInt8], [UInt8]?, [UInt8]?), ()>(
         "erase_rewrite_message", "UPDATE messages SET envelope = $2, derived_body = $3, access = $4 WHERE id = $1")
+
+    static let deliveriesOfEvent = Statement<Int64, LockedDelivery>(
+        "erase_deliveries_of_event",
+        """
+        SELECT d.id, d.integration, d.purchase, d.blocked, d.leased_by IS NOT NULL
+        FROM messages m JOIN deliveries d ON d.message = m.id WHERE m.event = $1 ORDER BY d.id FOR NO KEY UPDATE OF d
+        """, row: LockedDelivery.init)
+
+    static let deliveriesOfMessage = Statement<Int64, LockedDelivery>(
+        "erase_deliveries_of_message",
+        """
+        SELECT id, integration, purchase, blocked, leased_by IS NOT NULL FROM deliveries
+        WHERE message = $1 ORDER BY id FOR NO KEY UPDATE
+        """, row: LockedDelivery.init)
 
     static let quarantined = Statement<Int64, Quarantined>(
         "erase_quarantined", "SELECT body_digest, body, answer, reason FROM quarantine WHERE id = $1 FOR UPDATE",

@@ -289,7 +289,7 @@ extension PurchaseState {
         var state = PurchaseState()
         state.period = period
         state.forgottenOrdinal = forgottenOrdinal
-        state.named = named
+        state.valueTimes = valueTimes
         state.unknownLines = unknownLines
         state.mayLackName = mayLackName
         for own in own {

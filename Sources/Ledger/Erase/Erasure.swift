@@ -8,7 +8,7 @@ package import Vocabulary
 ///   purchase that passed on keeps who held it in between (`PurchaseState.renaming`), another's webhook reads `erased`
 ///   in place of the id, also where it is sealed (`SealedText`).
 /// - Waiting deliveries are given up without a message about it; those that a daemon has leased end first
-///   (`Tally.inHand`).
+///   (`Tally.inHand`), others' that name the person, too: they are sent from memory.
 /// - The relay keeps a salted hash of each webhook, so that a late duplicate is recognised and not stored.
 /// - A change of holders that moves the person's purchases, or moves others' to the person, ends first
 ///   (`Tally.isMoving`): until then a purchase that it has not reached looks like the person's alone.
@@ -231,6 +231,7 @@ package struct Erasure: Sendable {
             tally.isOvertaken = true
             return []
         }
+        await Queue.unblock(successorsOf: forgotten.heads, in: pool)
         tally.events += gone
         own.events.formUnion(page.map(\.id))
         own.purchases.formUnion(alone)
@@ -275,6 +276,7 @@ package struct Erasure: Sendable {
                 tally.isOvertaken = true
                 return
             }
+            await Queue.unblock(successorsOf: forgotten.heads, in: pool)
             after = last
             forgotten.add(to: &tally, &own)
         }
@@ -285,6 +287,9 @@ package struct Erasure: Sendable {
         var deliveries = 0
         var inHand = 0
         var busyEvents: Set<Int64> = []
+        /// What the deliveries that were given up may have blocked: to be unblocked after the commit, because what is
+        /// settled meanwhile passes over a row that this transaction has locked (`Successors`).
+        var heads: Set<FanOut.OrderingKey> = []
 
         func add(to tally: inout Tally, _ own: inout Own) {
             tally.messages += messages.count
@@ -316,7 +321,7 @@ package struct Erasure: Sendable {
             let heads = gone.compactMap { row in
                 row.purchase.map { FanOut.OrderingKey(purchase: $0, integration: row.integration) }
             }
-            try Queue.unblock(successorsOf: Set(heads), on: session)
+            forgotten.heads = Set(heads)
         }
         let left = try session.run(EraseStatements.unsettled, rows)
         forgotten.inHand = left.count(where: \.isLeased)

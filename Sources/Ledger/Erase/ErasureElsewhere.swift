@@ -16,7 +16,9 @@ extension Erasure {
         in pool: Pool, into tally: inout Tally, besides own: Own
     ) async throws(DatabaseError) -> Bool {
         guard let mentions = try await eraseMentions(in: pool, besides: own) else { return false }
-        tally.mentions += mentions
+        tally.mentions += mentions.erased
+        tally.inHand += mentions.inHand.count
+        if !mentions.inHand.isEmpty { return true }
         guard let quarantined = try await eraseQuarantine(in: pool) else { return false }
         tally.quarantined += quarantined
         guard let words = try await eraseWords(in: pool, besides: own) else { return false }
@@ -54,6 +56,29 @@ extension Erasure {
         }
     }
 
+    /// What became of rows in which a needle occurs.
+    private struct Mentions: Sendable {
+        var erased = 0
+        /// Deliveries that daemons have leased and send from memory: their rows are left to the next run. A delivery
+        /// may be of two rows, of a webhook and of its message.
+        var inHand: Set<Int64> = []
+        /// Of locked deliveries that are blocked: to be unblocked after the commit, because what is settled meanwhile
+        /// passes over a locked row (`Successors`).
+        var blocked: Set<FanOut.OrderingKey> = []
+
+        static let nothing = Mentions()
+        static let one = Mentions(erased: 1)
+
+        private init(erased: Int = 0) { self.erased = erased }
+
+        /// None of the deliveries is leased before the transaction that has locked them ends: a claim passes over a
+        /// locked row, and reads the message when it has locked it.
+        init(locked deliveries: [EraseScans.LockedDelivery]) {
+            inHand = Set(deliveries.filter(\.isLeased).map(\.id))
+            blocked = Set(deliveries.filter(\.isBlocked).compactMap(\.orderingKey))
+        }
+    }
+
     /// Erases the id from others' webhooks and messages.
     ///
     /// Where a purchase has no other name than its anonymous holder, others who have it now need that name: it stays in
@@ -61,7 +86,7 @@ extension Erasure {
     ///
     /// A webhook that a vendor signed is not one any more without the id. What is left of it stays readable here, and
     /// waiting messages that would repeat it byte for byte are sent in the standard shape instead.
-    private func eraseMentions(in pool: Pool, besides own: Own) async throws(DatabaseError) -> Int? {
+    private func eraseMentions(in pool: Pool, besides own: Own) async throws(DatabaseError) -> Mentions? {
         let storageKeys = storageKeys
         let wanted = (anonymousIDs, storageKeys, source)
         let shared = try await pool.withSession { session throws(DatabaseError) in
@@ -70,45 +95,53 @@ extension Erasure {
         let ids = ids.filter { id in
             !id.holder.isAnonymous || !shared.contains { $0.utf8.elementsEqual(id.holder.id.utf8) }
         }
-        if ids.isEmpty { return 0 }
+        if ids.isEmpty { return .nothing }
         let needles = (ids.needles, ids.sealedNeedles)
         let inEvents = try await scan(EraseScans.events, for: needles, in: pool) {
             row, session throws(DatabaseError) in
             guard !own.events.contains(row), let stored = try session.run(EraseScans.body, row).first
-            else { return false }
+            else { return .nothing }
             // The person's own, and yet not found before: it came meanwhile. Counted by the proof, and left to the next
             // run.
-            if storageKeys.contains(stored.holder) { return isDry }
+            if storageKeys.contains(stored.holder) { return isDry ? .one : .nothing }
             let (body, answer) = (ids.redaction(of: stored.body), stored.answer.flatMap(ids.redacted))
-            guard body != nil || answer != nil else { return false }
-            if isDry { return true }
+            guard body != nil || answer != nil else { return .nothing }
+            if isDry { return .one }
+            var found = Mentions(locked: try body == nil ? [] : session.run(EraseScans.deliveriesOfEvent, row))
+            if !found.inHand.isEmpty { return found }
             _ = try session.execute(
                 EraseScans.rewriteBody, (row, body?.bytes ?? stored.body, answer ?? stored.answer))
             if let body, body.lostSignature {
                 _ = try session.execute(EraseScans.passOnInStandard, (row, body.bytes + Message.envelopeEnd))
             }
-            return true
+            found.erased = 1
+            return found
         }
         guard let inEvents else { return nil }
         let inMessages = try await scan(EraseScans.messages, for: needles, in: pool) {
             row, session throws(DatabaseError) in
             guard !own.messages.contains(row), let stored = try session.run(EraseScans.message, row).first
-            else { return false }
-            if storageKeys.contains(stored.holder) { return isDry }
+            else { return .nothing }
+            if storageKeys.contains(stored.holder) { return isDry ? .one : .nothing }
             let newEnvelope = ids.redacted(stored.envelope)
             let newDerived = stored.derivedBody.flatMap(ids.redacted)
             // What the person had goes as a whole, not the name alone.
             let isInAccess = stored.access.map { ids.redacted($0) != nil } ?? false
-            guard newEnvelope != nil || newDerived != nil || isInAccess else { return false }
-            if !isDry {
-                let derived = newDerived ?? stored.derivedBody
-                let access = isInAccess ? nil : stored.access
-                _ = try session.execute(
-                    EraseScans.rewriteMessage, (row, newEnvelope ?? stored.envelope, derived, access))
-            }
-            return true
+            guard newEnvelope != nil || newDerived != nil || isInAccess else { return .nothing }
+            if isDry { return .one }
+            var found = Mentions(locked: try session.run(EraseScans.deliveriesOfMessage, row))
+            if !found.inHand.isEmpty { return found }
+            let derived = newDerived ?? stored.derivedBody
+            let access = isInAccess ? nil : stored.access
+            _ = try session.execute(
+                EraseScans.rewriteMessage, (row, newEnvelope ?? stored.envelope, derived, access))
+            found.erased = 1
+            return found
         }
-        return inMessages.map { inEvents + $0 }
+        guard var mentions = inMessages else { return nil }
+        mentions.erased += inEvents.erased
+        mentions.inHand.formUnion(inEvents.inHand)
+        return mentions
     }
 
     /// Deletes quarantined bodies that name the person: nobody can read whose they are.
@@ -116,17 +149,19 @@ extension Erasure {
         let ids = ids
         let sealed = ids.reduce(into: Set<[UInt8]>()) { $0.formUnion($1.sealedWords) }
         let needles = (ids.map { Array($0.holder.id.utf8) } + ids.needles, Array(sealed) + ids.sealedNeedles)
-        return try await scan(EraseScans.quarantine, for: needles, in: pool) { row, session throws(DatabaseError) in
+        let found = try await scan(EraseScans.quarantine, for: needles, in: pool) {
+            row, session throws(DatabaseError) in
             guard let kept = try session.run(EraseScans.quarantined, row).first,
                 [kept.body, kept.answer ?? []].contains(where: ids.occur(inUnreadable:))
                     || ids.occur(in: Array(kept.reason.utf8))
-            else { return false }
+            else { return .nothing }
             if !isDry {
                 _ = try session.execute(EraseStatements.remember, [kept.digest])
                 _ = try session.run(QuarantineStatements.discard, [row])
             }
-            return true
+            return .one
         }
+        return found?.erased
     }
 
     /// Erases what receivers answered, for any message, because an answer about one id may name many. With `source`
@@ -159,26 +194,28 @@ extension Erasure {
     private static let (dayMin, dayMax): (Int32, Int32) = (-354_285, 2_567_682)
 
     /// Calls `body` for every row in which a needle occurs, each in a transaction of its own.
-    /// - Returns: the rows for which it said so; nil if an own holder has become somebody else's.
+    /// - Returns: what became of them; nil if an own holder has become somebody else's.
     private func scan(
         _ statement: Statement<([[UInt8]], Int64, Int32, String?, [[UInt8]]), EraseScans.Scanned>,
         for needles: (clear: [[UInt8]], sealed: [[UInt8]]), in pool: Pool,
-        _ body: @escaping @Sendable (Int64, borrowing Session) throws(DatabaseError) -> Bool
-    ) async throws(DatabaseError) -> Int? {
-        var (after, hits): (Int64, Int) = (0, 0)
+        _ body: @escaping @Sendable (Int64, borrowing Session) throws(DatabaseError) -> Mentions
+    ) async throws(DatabaseError) -> Mentions? {
+        var (after, mentions) = (Int64(0), Mentions.nothing)
         while true {
             let wanted = (needles.clear, after, EraseScans.pageRows, source, needles.sealed)
             let page = try await pool.withSession { session throws(DatabaseError) in
                 try session.run(statement, wanted)
             }
             for row in page where row.isHit {
-                let isErased: Bool? = try await unlessShared(in: pool) { session throws(DatabaseError) in
+                let found: Mentions? = try await unlessShared(in: pool) { session throws(DatabaseError) in
                     try body(row.id, session)
                 }
-                guard let isErased else { return nil }
-                if isErased { hits += 1 }
+                guard let found else { return nil }
+                await Queue.unblock(successorsOf: found.blocked, in: pool)
+                mentions.erased += found.erased
+                mentions.inHand.formUnion(found.inHand)
             }
-            guard let last = page.last?.id, page.count == Int(EraseScans.pageRows) else { return hits }
+            guard let last = page.last?.id, page.count == Int(EraseScans.pageRows) else { return mentions }
             after = last
         }
     }

@@ -152,7 +152,8 @@ enum HolderStatements {
                t.effective_next_renewal_at_ms, t.offer_type, t.status
         FROM unnest($1) AS p (id)
         CROSS JOIN LATERAL (
-            SELECT * FROM transactions t WHERE t.purchase = p.id ORDER BY t.as_of_ms DESC, t.as_of_event DESC LIMIT 1
+            SELECT * FROM transactions t WHERE t.purchase = p.id AND t.store_transaction_id <> 'posthouse.import'
+            ORDER BY t.as_of_ms DESC, t.as_of_event DESC LIMIT 1
         ) AS t
         """, row: transaction)
 

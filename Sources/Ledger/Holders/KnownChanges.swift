@@ -44,7 +44,7 @@ struct KnownChanges {
     /// What was looked up and is not known, with the time from which the table must be read.
     private(set) var missing: [Key: Timestamp] = [:]
 
-    /// The number of known changes: a measure of what was read.
+    /// The number of known changes: a measure of what was read. Read by tests.
     var count: Int { known.values.reduce(0) { $0 + $1.rows.count } }
 
     /// Takes the rows that the table has for `key` between two times.

@@ -59,7 +59,8 @@ package struct ImportLine: Sendable, Equatable {
         case install
     }
 
-    /// Stands for the transaction that a line with an end does not name.
+    /// Stands for the transaction that a line does not name. Receivers never see it; which of the two counts, it or
+    /// the newest transaction, `AccessEnd` decides.
     package static let unnamedTransaction = Event.importName
 
     package let scope: Scope
@@ -128,18 +129,10 @@ extension ImportLine {
     private static let opening = Array("{\"event_name\":\"\(Event.importName)\",".utf8)
 
     private func transaction(of stated: Stated) -> Transaction? {
-        let id: String
-        var original = stated.originalTransactionID
-        if let named = stated.transactionID {
-            id = named
-        } else {
-            guard stated.isActive != false, until != nil, stated.history == nil else { return nil }
-            id = Self.unnamedTransaction
-            // It stands among the renewals, of which the one that lasts longest counts (`AccessEnd`).
-            original = original ?? stated.purchase.key
-        }
+        if stated.transactionID == nil, stated.isActive == false || stated.history != nil { return nil }
         return Transaction(
-            storeTransactionID: id, storeOriginalTransactionID: original, purchasedAt: stated.purchasedAt,
+            storeTransactionID: stated.transactionID ?? Self.unnamedTransaction,
+            storeOriginalTransactionID: stated.originalTransactionID, purchasedAt: stated.purchasedAt,
             effectiveNextRenewalAt: until, offerType: stated.offerType, status: stated.status)
     }
 

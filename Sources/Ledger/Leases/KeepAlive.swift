@@ -10,7 +10,7 @@ extension Queue {
     /// - Returns: false if it had ended.
     @discardableResult
     package func keepAlive(forget: @Sendable () async -> Void = {}) async throws -> Bool {
-        let old = registration.known
+        let old = registration.id
         let isStillOurs = try await registration.renew()
         Failpoint.reach(.leaseRenewal)
         guard !isStillOurs else { return true }
@@ -38,7 +38,7 @@ extension Queue {
     }
 
     private func otherLeases() async throws -> [OtherLease] {
-        let own = registration.known
+        let own = registration.id
         return try await pool.withSession { session throws(DatabaseError) in
             try session.run(QueueStatements.otherLeases, own)
         }

@@ -89,7 +89,7 @@ package final class Registration: Sendable {
     /// The id that leases are written under. Does not register: a daemon whose lease has ended must first forget what
     /// it holds (`Queue.keepAlive`), or it would send it under the new lease.
     func current() throws(RegistrationLost) -> Int64 {
-        guard let id = known else { throw RegistrationLost() }
+        guard let id else { throw RegistrationLost() }
         return id
     }
 
@@ -97,22 +97,20 @@ package final class Registration: Sendable {
     /// lease is about to end or lost and no attempt could start here. The event is recorded all the same.
     func forRecording() throws(RegistrationLost) -> Int64? {
         if state.withLock({ if case .left = $0 { true } else { false } }) { throw RegistrationLost() }
-        return mayStart ? known : nil
+        return mayStart ? id : nil
     }
 
     /// Whether deliveries leased under this id are still this daemon's.
-    package func isCurrent(_ lease: Int64) -> Bool { known == lease }
+    package func isCurrent(_ lease: Int64) -> Bool { id == lease }
 
     /// The form in which the ledger is written, as of the last renewal.
     var ledgerForm: LedgerForm { readByAll.withLock { $0 } }
 
     /// The id that what was unblocked is leased under if this daemon may start it; nil: any daemon may claim it.
-    var leaseForSuccessors: Int64? { mayStart ? known : nil }
+    var leaseForSuccessors: Int64? { mayStart ? id : nil }
 
     /// The id of this daemon's lease; nil: it has none at the moment.
-    package var id: Int64? { known }
-
-    var known: Int64? { state.withLock { if case .registered(let lease) = $0 { lease.id } else { nil } } }
+    package var id: Int64? { state.withLock { if case .registered(let lease) = $0 { lease.id } else { nil } } }
 
     /// Returns the id of this daemon's registration; registers if there is none.
     @discardableResult
@@ -163,7 +161,7 @@ package final class Registration: Sendable {
 
     /// Renews the lease. Returns false if the row is gone because another daemon has ended it.
     func renew() async throws -> Bool {
-        guard let id = known else { return false }
+        guard let id else { return false }
         let asked = ContinuousClock.Instant.now
         let renewed = try await pool.withSession { [self] session throws(DatabaseError) in
             let renewed = try session.run(QueueStatements.renew, (id, leaseDuration.wholeMilliseconds))

@@ -25,7 +25,7 @@ extension Queue {
     /// requested anew.
     /// - Returns: whether it has come to the end; the next call begins again.
     package func look(_ sweep: inout Sweep, blocks: Int64 = Limits.sweepStepBlocks) async throws -> Bool {
-        guard let lease = registration.known else {
+        guard let lease = registration.id else {
             sweep = Sweep()
             return true
         }

@@ -47,20 +47,37 @@ enum AccessEnd {
     /// at which one of them was heard of or ended; of those alike the end decides. So renewals whose period is not
     /// known to have begun (Google Play's) come behind a plan that was changed to in mid-period, and among themselves
     /// in their order.
+    ///
+    /// An import's line may state an end without naming its transaction (`ImportLine.unnamedTransaction`). It is of no
+    /// period of its own: it counts until a transaction is bought after it, or the newest one has stated an end after
+    /// it (`counts_ms`).
     static func newestTransaction(of purchase: SQL) -> SQL {
         """
         LEFT JOIN LATERAL (
-            SELECT * FROM transactions WHERE purchase = \(purchase)
-            WINDOW renewals AS (PARTITION BY coalesce(store_original_transaction_id, store_transaction_id))
-            ORDER BY purchased_at_ms IS NULL AND effective_next_renewal_at_ms IS NULL
-                AND coalesce(status, 'REVOKED') = 'REVOKED',
-                coalesce(purchased_at_ms, max(purchased_at_ms) OVER renewals,
-                    min(least(effective_next_renewal_at_ms - 1, as_of_ms)) OVER renewals) DESC,
+            (SELECT *, CASE WHEN NOT \(isVoided)
+                THEN greatest(\(began), CASE WHEN effective_next_renewal_at_ms IS NOT NULL THEN as_of_ms END)
+                END AS counts_ms, false AS is_unnamed
+             FROM transactions WHERE purchase = \(purchase) AND store_transaction_id <> 'posthouse.import'
+             WINDOW renewals AS (PARTITION BY coalesce(store_original_transaction_id, store_transaction_id))
+             ORDER BY \(isVoided), \(began) DESC,
                 CASE WHEN bool_or(purchased_at_ms IS NULL) OVER renewals THEN effective_next_renewal_at_ms END
-                    DESC NULLS LAST, as_of_ms DESC, store_transaction_id DESC LIMIT 1
+                    DESC NULLS LAST, as_of_ms DESC, store_transaction_id DESC LIMIT 1)
+            UNION ALL
+            SELECT *, as_of_ms, true FROM transactions
+            WHERE purchase = \(purchase) AND store_transaction_id = 'posthouse.import'
+            ORDER BY counts_ms DESC NULLS LAST, is_unnamed DESC LIMIT 1
         ) AS t ON true
         """
     }
+
+    private static let isVoided: SQL = """
+        (purchased_at_ms IS NULL AND effective_next_renewal_at_ms IS NULL AND coalesce(status, 'REVOKED') = 'REVOKED')
+        """
+
+    private static let began: SQL = """
+        coalesce(purchased_at_ms, max(purchased_at_ms) OVER renewals,
+            min(least(effective_next_renewal_at_ms - 1, as_of_ms)) OVER renewals)
+        """
 
     /// Whether access by the purchase `p` with the newest transaction `t` goes on, if it was granted.
     /// - Parameters:

@@ -25,7 +25,7 @@ package enum SourceReports {
         _ minute: [SourceAnswer: Int], heard: Set<String>, by registration: Registration, in pool: Pool
     ) async throws -> Int64? {
         let rows = minute.sorted { ($0.key.source, $0.key.kind.text) < ($1.key.source, $1.key.kind.text) }
-        let daemon = registration.known
+        let daemon = registration.id
         return try await pool.withSession { session throws(DatabaseError) in
             var written: Int64?
             if let daemon {

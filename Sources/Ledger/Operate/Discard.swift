@@ -31,7 +31,7 @@ package enum Discard {
         _ integration: Int32, from cursor: inout Int64, upTo last: Int64, in pool: Pool
     ) async throws(DatabaseError) -> (discarded: Int, isDone: Bool) {
         let from = cursor
-        let (ids, gone) = try await pool.retriedTransaction { session throws(DatabaseError) in
+        let (ids, count, heads) = try await pool.retriedTransaction { session throws(DatabaseError) in
             let page = try session.run(DiscardStatements.page, (integration, from, last, stepMax))
             // So that no webhook is recorded meanwhile whose delivery one of these would block.
             let purchases = Set(page.compactMap { _, purchase in purchase }).sorted()
@@ -39,11 +39,12 @@ package enum Discard {
             let ids = page.map { id, _ in id }
             let gone = try session.run(DiscardStatements.step, (ids, reason))
             let heads = gone.compactMap { $0.map { FanOut.OrderingKey(purchase: $0, integration: integration) } }
-            try Queue.unblock(successorsOf: Set(heads), on: session)
-            return (ids, gone.count)
+            return (ids, gone.count, Set(heads))
         }
+        // After the commit: what is settled meanwhile passes over a row that this has locked (`Successors`).
+        await Queue.unblock(successorsOf: heads, in: pool)
         cursor = ids.last ?? cursor
-        return (gone, ids.count < Int(stepMax))
+        return (count, ids.count < Int(stepMax))
     }
 }
 

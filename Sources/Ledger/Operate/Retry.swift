@@ -80,7 +80,7 @@ extension Queue {
         if integrations.isEmpty { return }
         do {
             guard var retry = try await Retry.start(integrations.map(\.row), message: nil, in: pool) else { return }
-            while !retry.isDone { _ = try await retry.step(in: pool, replacingProbeOf: registration.known) }
+            while !retry.isDone { _ = try await retry.step(in: pool, replacingProbeOf: registration.id) }
         } catch {
             report(error, doing: "making due what waits for an integration that was changed (posthouse retry does it)")
         }

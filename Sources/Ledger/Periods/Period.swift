@@ -6,11 +6,11 @@ import Vocabulary
 /// in an id: a clock that is set back, midnight and a day without a daemon change nothing. Ids stay below 2⁵³, which
 /// JSON can carry, for two million periods.
 enum Period {
-    /// Periods that stand at once, at most, beside those that wait to be dropped. A look-up by purchase asks each: over
-    /// 60 it takes 0.6 ms, over 400 it took 4.8.
-    static let standingMax = 60
+    /// Periods that are kept, at most, beside those that wait to be dropped. A look-up by purchase asks each: over 60
+    /// it takes 0.6 ms, over 400 it took 4.8.
+    static let keptMax = 60
     /// Where periods that are over cannot be dropped, none begins beyond so many: each locks tables for a look-up.
-    static let standingMost = 2 * standingMax
+    static let keptHardMax = 2 * keptMax
     static let shortest: Duration = .seconds(86_400)
     /// An event may have drawn its id before its period ended and be recorded after.
     static let slack: Duration = .seconds(3_600)
@@ -20,7 +20,7 @@ enum Period {
 
     /// How long a period lasts: a day, or a sixtieth of the time for which events are kept, whichever is longer.
     static func length(_ retention: Retention) -> Duration {
-        max(shortest, retention.events / standingMax)
+        max(shortest, retention.events / keptMax)
     }
 }
 
@@ -43,7 +43,7 @@ struct PeriodFacts: Equatable, Sendable {
         // A dump may have the sequences as they were after its tables.
         let reached = positions.map { Period.of($0 + 1) }.max() ?? 0
         if reached > newest.period { return reached }
-        guard newest.age >= Period.length(retention), standing.count < Period.standingMost else { return nil }
+        guard newest.age >= Period.length(retention), standing.count < Period.keptHardMax else { return nil }
         return newest.period + 1
     }
 
@@ -59,7 +59,7 @@ struct PeriodFacts: Equatable, Sendable {
     /// partitioned yet, or because no period begins any more and the newest grows on.
     func firstIDWithinTime(_ retention: Retention) -> Int64? {
         let past = Set(past(retention))
-        if standing.count >= Period.standingMost, past.count == standing.count - 1 { return nil }
+        if standing.count >= Period.keptHardMax, past.count == standing.count - 1 { return nil }
         return standing.first { !past.contains($0.period) }.map { Period.firstID($0.period) }
     }
 

@@ -40,7 +40,7 @@ extension Queue {
 
     /// Ends a probe of this daemon that failed or was not sent. Any daemon may send the next, one interval after it.
     package func endProbe(_ integration: Int32) async throws {
-        guard let lease = registration.known else { return }
+        guard let lease = registration.id else { return }
         let interval = Limits.breakerProbeInterval.wholeMilliseconds
         try await pool.withSession { session throws(DatabaseError) in
             _ = try session.execute(BreakerStatements.endProbe, (integration, lease, interval))

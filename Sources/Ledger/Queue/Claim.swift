@@ -28,16 +28,11 @@ extension Queue {
             let lease = try registration.current()
             let from = cursor
             let claimed = try await pool.withSession { session throws(DatabaseError) in
-                // One transaction: a claim whose messages cannot be read claims nothing.
-                let claimed = try session.transaction { session throws(DatabaseError) in
-                    let claimed = try claim(integration, lease, from, slots: slots, on: session) { rows in
-                        read.withLock { $0 = rows }
-                    }
-                    Failpoint.reach(.claimBeforeCommit)
-                    return claimed
+                let claimed = try commitClaim(integration, lease, from, slots: slots, on: session) { rows in
+                    read.withLock { $0 = rows }
                 }
                 Failpoint.reach(.claimAfterCommit)
-                dispatchBuffer.hold(claimed.deliveries.map(\.id), under: lease)
+                unblockSuccessors(of: claimed.heads, on: session)
                 return claimed
             }
             dispatchBuffer.release(integration, slots - claimed.deliveries.count, of: opening)
@@ -85,8 +80,42 @@ extension Queue {
         var deliveries: [Delivery]
         /// Deliveries without a message.
         var orphans: Int
+        /// What these may have blocked.
+        var heads: Set<FanOut.OrderingKey>
         var isDrained: Bool
         var next: ClaimCursor
+    }
+
+    /// Claims in one transaction: a claim whose messages cannot be read claims nothing. What it leases is held before
+    /// the commit, so that a sweep in between does not take it for leaked.
+    private func commitClaim(
+        _ integration: Int32, _ lease: Int64, _ from: ClaimCursor, slots: Int, on session: borrowing Session,
+        reading: ([QueueStatements.Claimed]) -> Void
+    ) throws(DatabaseError) -> Claimed {
+        var held: [Int64] = []
+        do throws(DatabaseError) {
+            return try session.transaction { session throws(DatabaseError) in
+                let claimed = try claim(integration, lease, from, slots: slots, on: session, reading: reading)
+                held = claimed.deliveries.map(\.id)
+                dispatchBuffer.hold(held, under: lease)
+                Failpoint.reach(.claimBeforeCommit)
+                return claimed
+            }
+        } catch {
+            // If the commit took effect after all, the sweep finds them leased and not held.
+            dispatchBuffer.drop(held, under: lease)
+            throw error
+        }
+    }
+
+    /// The claim is committed: a failure here must not lose it.
+    private func unblockSuccessors(of heads: Set<FanOut.OrderingKey>, on session: borrowing Session) {
+        do throws(DatabaseError) {
+            try Self.unblock(successorsOf: heads, on: session)
+        } catch {
+            dispatchBuffer.requestSweeps()
+            report(error, doing: "unblocking the successors of deliveries without a message")
+        }
     }
 
     /// - Parameter reading: called with what is read then.
@@ -102,7 +131,7 @@ extension Queue {
         let rows = try fitting(free, integration, lease, on: session)
         let messages = try MessageReading.messages(rows.map(\.message), on: session)
         let orphans = rows.filter { messages[$0.message] == nil }.map(\.id)
-        if !orphans.isEmpty { try remove(orphans, lease, on: session) }
+        let heads = try orphans.isEmpty ? [] : remove(orphans, lease, on: session)
         let isDrained = found.count < slots && rows.count == found.count
         var next = ClaimCursor()
         if !isDrained, let last = rows.last { (next.dueMicroseconds, next.id) = (last.dueMicroseconds, last.id) }
@@ -113,16 +142,28 @@ extension Queue {
                     attemptsMade: Int(row.attempts), createdAt: row.createdAt)
             }
         }
-        return Claimed(deliveries: deliveries, orphans: orphans.count, isDrained: isDrained, next: next)
+        return Claimed(
+            deliveries: deliveries, orphans: orphans.count, heads: heads, isDrained: isDrained, next: next)
     }
 
-    /// Removes deliveries that have nothing to deliver, and unblocks what they blocked.
-    private func remove(_ orphans: [Int64], _ lease: Int64, on session: borrowing Session) throws(DatabaseError) {
-        let gone = try session.run(QueueStatements.settled, (orphans.sorted(), lease))
-        try Self.unblock(successorsOf: Set(gone.compactMap(\.orderingKey)), on: session)
+    /// Removes deliveries that have nothing to deliver.
+    /// - Returns: what they may have blocked.
+    private func remove(
+        _ orphans: [Int64], _ lease: Int64, on session: borrowing Session
+    ) throws(DatabaseError) -> Set<FanOut.OrderingKey> {
+        Set(try session.run(QueueStatements.settled, (orphans.sorted(), lease)).compactMap(\.orderingKey))
     }
 
-    /// Unblocks the next delivery of each ordering key whose head left undelivered; any daemon may claim it.
+    /// Unblocks them for a command, whose work is committed: if this fails, a daemon's sweep does it.
+    static func unblock(successorsOf heads: Set<FanOut.OrderingKey>, in pool: Pool) async {
+        guard !heads.isEmpty else { return }
+        try? await pool.withSession { session throws(DatabaseError) in
+            try unblock(successorsOf: heads, on: session)
+        }
+    }
+
+    /// Unblocks the next delivery of each ordering key whose head left undelivered; any daemon may claim it. Comes
+    /// after the commit that removed the head (`Successors`).
     static func unblock(successorsOf heads: Set<FanOut.OrderingKey>, on session: borrowing Session)
         throws(DatabaseError)
     {

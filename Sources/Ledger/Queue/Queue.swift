@@ -31,13 +31,13 @@ package struct Queue: Sendable {
 
     /// Inserts the configured integrations into the database and routes new messages to them.
     package func route(_ integrations: [Integration]) async throws -> [RoutedIntegration] {
-        let routed = try await name(integrations)
+        let routed = try await insert(integrations)
         route(to: routed)
         return routed
     }
 
     /// Inserts the configured integrations into the database, all or none. They get nothing before `route(to:)`.
-    package func name(_ integrations: [Integration]) async throws -> [RoutedIntegration] {
+    package func insert(_ integrations: [Integration]) async throws -> [RoutedIntegration] {
         let names = integrations.map(\.name).sorted()
         let rows = try await pool.withSession { session throws(DatabaseError) in
             try session.transaction { session throws(DatabaseError) in
@@ -49,7 +49,7 @@ package struct Queue: Sendable {
         return try integrations.map { integration in
             guard let row = byName[integration.name] else {
                 throw DatabaseError.protocolViolation(
-                    reason: "the integration \(integration.name) was named and is not there")
+                    reason: "the integration \(integration.name) was inserted and is not there")
             }
             return RoutedIntegration(row: row, integration: integration)
         }
@@ -98,7 +98,7 @@ package struct Queue: Sendable {
 
     /// Gives every lease back and removes the registration. Nothing may be leased after it.
     package func leave() async throws {
-        guard let lease = registration.known else { return }
+        guard let lease = registration.id else { return }
         registration.leave()
         try await pool.withSession { session throws(DatabaseError) in
             try session.transaction { session throws(DatabaseError) in

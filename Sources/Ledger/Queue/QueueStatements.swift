@@ -224,7 +224,8 @@ enum QueueStatements {
 
     /// Unblocks the first delivery of each ordering key if it is blocked, which means that its head is gone (see
     /// `Successors`). `blocked` is read once the row is locked, because whoever unblocked it first may have leased it
-    /// since. A row that is locked is being unblocked or settled by another transaction; waiting for it could deadlock.
+    /// since. A row that is locked is being unblocked, settled, given up or looked at by another transaction, which
+    /// comes here after its commit; waiting for it could deadlock.
     static let unblockNext = Statement<([Int32], [Identifier], [Int64?]), Unblocked>(
         "queue_unblock_next",
         """

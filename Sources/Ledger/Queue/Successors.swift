@@ -4,9 +4,10 @@ import Vocabulary
 /// Unblocks deliveries that wait for another delivery of their purchase (`order = "purchase"`) once that one is
 /// settled.
 ///
-/// Two transactions can miss each other here: one settles the head while the other adds a successor. Therefore each
-/// checks after its own commit: whichever is second sees what the other did, and neither waits for a lock. If a process
-/// dies between commit and check, the sweep, or the daemon that reclaims its deliveries, finds the blocked row.
+/// Two transactions can miss each other here: one settles the head while the other adds a successor, or gives up or
+/// locks the next one. Therefore each checks after its own commit: whichever is second sees what the other did, and
+/// neither waits for a lock. If a process dies between commit and check, the sweep, or the daemon that reclaims its
+/// deliveries, finds the blocked row.
 struct Successors {
     let dispatchBuffer: DispatchBuffer
 

@@ -18,7 +18,8 @@ struct BatchPlan {
     var tokens = KnownTokens()
     /// Purchases that a change stated in this batch came too late to move.
     private(set) var unmoved: [Unmoved] = []
-    /// How often a change of a holder was tried on a purchase: the cost of the batch beyond its own events.
+    /// How often a change of a holder was tried on a purchase: the cost of the batch beyond its own events. Read by
+    /// tests.
     var changesTried = 0
     /// Whether transfers that a line of an import reveals are announced.
     var announcesImports = false

@@ -129,7 +129,7 @@ extension Resolution {
     /// order of arrival.
     fileprivate func time(of announced: AnnouncedTransfer) -> Timestamp? {
         let pair = Timeline.Pair(from: announced.from, to: announced.to)
-        let changed = Timeline(state).changes.last { $0.pair == pair }?.at
+        let changed = Timeline(state).passings.last { $0.pair == pair }?.at
         let stated = state.natives.last { $0.pair == pair }?.at
         return [changed, stated].compactMap { $0 }.max()
     }

@@ -67,7 +67,7 @@ struct EventBatch {
 
     /// Takes the ids of the stored purchases, by hash, and gives an id to each new one: its hash behind the
     /// database's time, so that purchases of one time lie together.
-    mutating func name(stored: [Identifier: Identifier]) {
+    mutating func assignIDs(stored: [Identifier: Identifier]) {
         purchases = stored
         guard let databaseTime else { return }
         for hash in firsts.compactMap(\.purchaseHash) where purchases[hash] == nil {

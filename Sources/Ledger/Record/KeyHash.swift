@@ -39,7 +39,7 @@ package enum KeyHash {
     }
 
     /// The purchase's hash, over (source, app, environment, store, purchase key). Its id is another
-    /// (`EventBatch.name`).
+    /// (`EventBatch.assignIDs`).
     package static func purchase(_ purchase: Purchase, in scope: Scope) -> Identifier {
         var digest = Digest("purchase", scope: scope)
         digest.add(purchase.store)

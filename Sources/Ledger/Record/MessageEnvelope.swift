@@ -21,11 +21,21 @@ enum MessageEnvelope {
 
     /// The purchase that a message is about: the event's own, or one that the event moved without naming it.
     struct Subject {
-        var id: Identifier?
-        var purchase: Purchase?
-        var transaction: Transaction?
+        let id: Identifier?
+        let purchase: Purchase?
+        let transaction: Transaction?
         /// What the webhook says of money, a JSON object; nil also for a message that no webhook is.
-        var money: [UInt8]?
+        let money: [UInt8]?
+
+        /// - Parameter transaction: one that an import's line did not name is left out.
+        init(
+            id: Identifier? = nil, purchase: Purchase? = nil, transaction: Transaction? = nil, money: [UInt8]? = nil
+        ) {
+            self.id = id
+            self.purchase = purchase
+            self.transaction = transaction?.storeTransactionID == ImportLine.unnamedTransaction ? nil : transaction
+            self.money = money
+        }
     }
 
     static func write(_ statement: Statement, of subject: Subject, causedBy event: Event) -> [UInt8] {

@@ -3,8 +3,8 @@ import Vocabulary
 
 /// Records a batch of events in one transaction. Nothing is half-written, and what is committed misses no receiver.
 ///
-/// Order of locks: the sources, event keys (ascending), existing purchases (ascending), then inserts. Two batches can
-/// still deadlock on a purchase that both create; PostgreSQL ends one of them, and it is run again.
+/// Order of locks: Architecture.md, "Locks". Two batches can still deadlock on a purchase that both create; PostgreSQL
+/// ends one of them, and it is run again.
 struct RecordEvents {
     /// The result for one event of the batch.
     enum Outcome: Sendable {
@@ -77,7 +77,7 @@ struct RecordEvents {
         let reads = try BatchReads(batch.firsts, of: self, on: session)
         try admit(&batch, by: reads, on: session)
         let purchases = try reads.loadPurchases(on: session)
-        batch.name(stored: purchases.ids)
+        batch.assignIDs(stored: purchases.ids)
         let tokens = try reads.loadTokens(on: session)
         let holders = try reads.loadHolders(on: session) { [batch] in batch.id(ofPurchase: $0) }
         try setAside(&batch, unreadable: purchases.unreadable, on: session)

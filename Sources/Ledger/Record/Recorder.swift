@@ -7,7 +7,8 @@ package import Vocabulary
 /// What can fail:
 /// - the database is gone: all events are answered 503;
 /// - two batches collide: one is run again;
-/// - an event cannot be stored: the batch is halved until that event is alone, and it is quarantined;
+/// - an event cannot be stored: the batch is halved until that event is alone, and it is quarantined; a statement of
+///   the backend is answered 503;
 /// - an event ends every batch by a time-out: the batch is halved too, but alone it is answered 503, because a slow
 ///   database looks the same.
 package struct Recorder: Sendable {
@@ -75,17 +76,19 @@ package struct Recorder: Sendable {
     private func record(_ batch: [RecordQueue.Pending]) async {
         // An event that waited too long has been answered 503 already: it would be safe to record it, but pointless.
         let oldest = ContinuousClock.Instant.now - Limits.acknowledgementTimeout
-        var events: [Entry] = []
+        var (events, bodies): ([Entry], [(QuarantinedBody, RecordQueue.Submitter)]) = ([], [])
         for pending in batch {
             switch pending.item {
             case _ where pending.enqueued < oldest: pending.submitter.refuse(Self.lateReason)
             case .event(let event):
                 let answerBy = pending.startedAt + Limits.acknowledgementTimeout - Limits.acknowledgementMargin
                 events.append((event, answerBy, pending.submitter))
-            case .quarantine(let body): await quarantine(body, for: pending.submitter)
+            case .quarantine(let body): bodies.append((body, pending.submitter))
             }
         }
+        // First: they are not to wait for what another source sends in a form that nobody can read.
         if !events.isEmpty { await record(events) }
+        await quarantine(bodies)
     }
 
     /// - Parameter deadline: a time-out ended the batch of these events, and they are tried apart until then.
@@ -112,7 +115,7 @@ package struct Recorder: Sendable {
                 if event.isOfBackend { return refuse(events, reason, isNoticed: true) }
                 let body = QuarantinedBody(
                     source: event.scope.source, reason: reason, body: event.body, answer: event.answer)
-                await quarantine(body, for: submitter)
+                await quarantine([(body, submitter)])
             }
         } catch let error as DatabaseError where error.isOfFormBefore {
             refuse(events, "\(error); if it stays so, posthouse migrate builds the indexes that the ledger lacks")
@@ -121,7 +124,8 @@ package struct Recorder: Sendable {
         }
     }
 
-    /// - Parameter isNoticed: the pool notices the cause itself, or this daemon stops.
+    /// - Parameter isNoticed: it says nothing new of the database: the pool reports it, this daemon stops, or the event
+    ///   alone is the cause.
     private func refuse(_ events: [Entry], _ reason: String, isNoticed: Bool = false) {
         if !isNoticed { health.refused(reason) }
         for (event, _, submitter) in events {
@@ -233,7 +237,7 @@ package struct Recorder: Sendable {
     /// daemon holds is not settled yet: settling it unblocks its successor.
     func unblockSuccessors(of blocked: [(key: FanOut.OrderingKey, head: Int64)]) async {
         guard !blocked.isEmpty else { return }
-        guard let lease = registration.known else { return dispatchBuffer.requestSweeps() }
+        guard let lease = registration.id else { return dispatchBuffer.requestSweeps() }
         let keys = blocked.filter { !dispatchBuffer.holds($0.head, under: lease) }.map(\.key)
         guard !keys.isEmpty else { return }
         do {
@@ -262,18 +266,26 @@ package struct Recorder: Sendable {
         if !refused.isEmpty { dispatchBuffer.requestSweeps() }
     }
 
-    private func quarantine(_ body: QuarantinedBody, for submitter: RecordQueue.Submitter) async {
+    /// Quarantines bodies in one transaction; if one of them may be why it fails, each in one of its own.
+    private func quarantine(_ bodies: [(body: QuarantinedBody, submitter: RecordQueue.Submitter)]) async {
+        guard !bodies.isEmpty else { return }
         do {
-            let row = try await Quarantine.add(body, in: pool)
+            let rows = try await Quarantine.add(bodies.map(\.body), in: pool)
             health.stored()
-            submitter.fallback?.committed()
-            submitter.completion(.stored)
-            // No row: it came again after it was erased.
-            if let row { observe(.quarantined(source: body.source, quarantine: row, reason: body.reason)) }
+            for ((body, submitter), row) in zip(bodies, rows) {
+                submitter.fallback?.committed()
+                submitter.completion(.stored)
+                // No row: it came again after it was erased.
+                if let row { observe(.quarantined(source: body.source, quarantine: row, reason: body.reason)) }
+            }
+        } catch  where bodies.count > 1 && (error.mayBeOneEvent || error.isStatementTimeout) {
+            for body in bodies { await quarantine([body]) }
         } catch {
             if error.isRefusedByServer { health.refused("\(error)") }
-            submitter.refuse("\(error)") {
-                observe(.refused(source: body.source, status: 503, reason: "\(error)"))
+            for (body, submitter) in bodies {
+                submitter.refuse("\(error)") {
+                    observe(.refused(source: body.source, status: 503, reason: "\(error)"))
+                }
             }
         }
     }

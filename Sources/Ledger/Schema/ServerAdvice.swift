@@ -1,7 +1,7 @@
 package import Postgres
 
-/// Settings of an own PostgreSQL that cost Posthouse much where they are as PostgreSQL ships them. The private cluster
-/// has its own (`Settings` of the target Cluster); durability is not advice (`Durability`).
+/// Settings of the operator's own PostgreSQL that cost Posthouse much where they are as PostgreSQL ships them. The
+/// private cluster has its own (`Settings` of the target Cluster); durability is not advice (`Durability`).
 package struct ServerAdvice: Sendable {
     let walCompression: String
     /// Whether the server was built with LZ4; without it, it does not start with that setting.

@@ -81,13 +81,13 @@ struct PurchaseAccount {
     private var installs: Set<Holder> = []
     /// Each with the install that it is about; nil: with the store's id, while no install had the purchase.
     private var links: [(about: Holder?, to: Holder)] = []
-    private let isGiven: [Holder]
+    private let givenHolders: [Holder]
 
     /// - Parameters:
     ///   - names: ascending.
-    ///   - isGiven: the own holders that the app gave.
-    init(_ names: ArraySlice<HolderName>, given isGiven: [Holder]) {
-        self.isGiven = isGiven
+    ///   - givenHolders: the own holders that the app gave.
+    init(_ names: ArraySlice<HolderName>, given givenHolders: [Holder]) {
+        self.givenHolders = givenHolders
         for name in names {
             switch name.kind {
             case .given:
@@ -103,7 +103,7 @@ struct PurchaseAccount {
     func holder(of own: Holder) -> Holder {
         if let account { return account.holder }
         // An install goes before the store's id, also if the fact lacks it.
-        let own = isGiven.contains(own) ? own : given ?? own
+        let own = givenHolders.contains(own) ? own : given ?? own
         return links.last { $0.about == own || $0.about == nil && !installs.contains(own) }?.to ?? own
     }
 
@@ -116,7 +116,7 @@ struct PurchaseAccount {
     /// The install that a link of this subject is about now. That of the store's id is about the purchase, and so about
     /// the install that has it now, also when it comes back, but about no later one. Nil: no install has it.
     private func install(of subject: Holder?) -> Holder? {
-        if let subject, isGiven.contains(subject) { return subject }
+        if let subject, givenHolders.contains(subject) { return subject }
         return given
     }
 }

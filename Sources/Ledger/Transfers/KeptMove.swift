@@ -100,13 +100,13 @@ extension PurchaseState {
 
     /// The same knowledge with every move made part of the facts.
     func withoutMoves() -> PurchaseState {
-        if moves.isEmpty, earlier.isEmpty, named.isEmpty, unknownLines.isEmpty { return self }
+        if moves.isEmpty, earlier.isEmpty, valueTimes.isEmpty, unknownLines.isEmpty { return self }
         let timeline = Timeline(self)
         var next = self
         next.settle(movesMost: 0)
         next.settleChanges(timeline)
         next.earlier = []
-        next.named = [:]
+        next.valueTimes = [:]
         next.unknownLines = []
         return next
     }

@@ -41,7 +41,7 @@ package struct PurchaseState: Sendable, Equatable {
     package internal(set) var period: Period?
 
     /// When the values were named that webhooks newer than that left out. The others were named by the newest webhook.
-    var named: [Value: Timestamp] = [:]
+    var valueTimes: [Value: Timestamp] = [:]
     /// What a newer version added, as stored.
     var unknownLines: [UInt8] = []
 

@@ -18,7 +18,7 @@ extension PurchaseState {
         settleNatives()
         dropEarlier()
         dropNames()
-        forgetPairs { Timeline($0).changes }
+        forgetPairs { Timeline($0).passings }
         return forgetRegisters { $0.isOn && ($0.isTenureFree || $0.holder == timeline.newestGranted) }
     }
 
@@ -93,14 +93,14 @@ extension PurchaseState {
     }
 
     /// Drops the first pairs beyond the limit that nothing kept concerns.
-    /// - Parameter neighbours: changes of holder that the kept facts show; called only if there are too many pairs.
-    private mutating func forgetPairs(neighbours: (PurchaseState) -> [Timeline.Change]) {
+    /// - Parameter neighbours: transfers that the kept facts show; called only if there are too many pairs.
+    private mutating func forgetPairs(neighbours: (PurchaseState) -> [Timeline.Passing]) {
         guard announced.count > Self.pairsMax else { return }
-        let changes = neighbours(self)
+        let passings = neighbours(self)
         while announced.count > Self.pairsMax {
             // Such a pair exists: fewer than `pairsMax` pairs have a kept native or two neighbouring tenures.
             let index = announced.firstIndex { entry in
-                !natives.contains { $0.pair == entry.pair } && !changes.contains { $0.pair == entry.pair }
+                !natives.contains { $0.pair == entry.pair } && !passings.contains { $0.pair == entry.pair }
             }
             let forgotten = announced.remove(at: index ?? announced.startIndex)
             forgottenOrdinal = max(forgottenOrdinal, forgotten.lastOrdinal)

@@ -82,7 +82,7 @@ extension PurchaseState {
         }
         for move in moves { text.write(move) }
         for register in earlier { text.write(earlier: register) }
-        for value in Value.allCases { if let time = named[value] { text.write(value, at: time) } }
+        for value in Value.allCases { if let time = valueTimes[value] { text.write(value, at: time) } }
         for own in own { text.write(own) }
         for fact in nameless { text.write(fact) }
         for name in names { text.write(name) }
@@ -176,8 +176,8 @@ extension PurchaseState {
             return 8
         case "named":
             let (at, value) = try fields.named()
-            try fields.check(named.keys.allSatisfy { $0.rawValue < value.rawValue })
-            named[value] = at
+            try fields.check(valueTimes.keys.allSatisfy { $0.rawValue < value.rawValue })
+            valueTimes[value] = at
             return 9
         case "own" where mayLackName:
             let read = try fields.own()

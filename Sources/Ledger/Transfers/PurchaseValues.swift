@@ -16,15 +16,15 @@ extension BatchPlan.PurchaseRow {
     mutating func learn(_ stated: Purchase, of event: Event) {
         let newest = max(asOf, event.asOf)
         // An export says of each when it was named.
-        let named = event.history.flatMap { try? PurchaseState(bytes: $0.state) }?.named ?? [:]
+        let valueTimes = event.history.flatMap { try? PurchaseState(bytes: $0.state) }?.valueTimes ?? [:]
         func choose(_ known: String?, _ new: String?, _ value: PurchaseState.Value) -> String? {
             let statedAt = value == .subscription ? event.asOf : event.productAsOf
-            let (time, knownAt) = (named[value] ?? statedAt, state.named[value] ?? asOf)
+            let (time, knownAt) = (valueTimes[value] ?? statedAt, state.valueTimes[value] ?? asOf)
             var (chosen, chosenAt) = (known, knownAt)
             if let new, known == nil || time > knownAt || time == knownAt && new.isGreater(than: known ?? "") {
                 (chosen, chosenAt) = (new, time)
             }
-            state.named[value] = chosen == nil || chosenAt == newest ? nil : chosenAt
+            state.valueTimes[value] = chosen == nil || chosenAt == newest ? nil : chosenAt
             return chosen
         }
         purchase.product = choose(purchase.product, stated.product, .product)

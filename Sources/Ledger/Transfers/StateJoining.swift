@@ -30,7 +30,7 @@ extension Resolution {
     ) -> Resolution {
         var next = next
         // The values' times follow from the purchase's row.
-        next.named = state.named
+        next.valueTimes = state.valueTimes
         let known = Dictionary(firstOf: state.announced.map { ($0.pair, $0.lastOrdinal) })
         let none = max(state.forgottenOrdinal, next.forgottenOrdinal)
         let announced = next.announced.flatMap { entry in
@@ -47,7 +47,7 @@ extension PurchaseState {
     /// Whether no webhook stated anything of who has the purchase.
     var isUnknown: Bool {
         var state = self
-        state.named = [:]
+        state.valueTimes = [:]
         state.mayLackName = false
         return state == PurchaseState()
     }
@@ -89,7 +89,7 @@ extension PurchaseState {
         let sides = [(state: state, timeline: Timeline(state)), (state: other, timeline: Timeline(other))]
         forgottenOrdinal = max(forgottenOrdinal, other.forgottenOrdinal)
         var pairs = Set(state.announced.map(\.pair) + other.announced.map(\.pair))
-        pairs.formUnion(timeline.changes.map(\.pair))
+        pairs.formUnion(timeline.passings.map(\.pair))
         for pair in pairs {
             let shown = shown(of: pair, by: timeline)
             var (count, last, voided, refuted) = (shown, 0, Set<Timestamp>(), Set<Timestamp>())

@@ -17,14 +17,14 @@ struct Timeline {
     }
 
     /// A passing of the purchase from one holder to another while it was paid for.
-    struct Change: Equatable {
+    struct Passing: Equatable {
         let pair: Pair
         /// The new holder's first gain.
         let at: Timestamp
     }
 
     private(set) var tenures: [Tenure] = []
-    private(set) var changes: [Change] = []
+    private(set) var passings: [Passing] = []
     /// The holder of the newest granted tenure: the one who has the purchase.
     private(set) var newestGranted: Holder?
 
@@ -40,8 +40,8 @@ struct Timeline {
         let moved = EffectiveMoves(state)
         take(state.reaching(moved.facts))
         // A move is a transfer even if an ungranted tenure lies between the two.
-        for change in moved.changes where !changes.contains(change) {
-            changes.insert(change, at: changes.firstIndex { $0.at > change.at } ?? changes.endIndex)
+        for passing in moved.passings where !passings.contains(passing) {
+            passings.insert(passing, at: passings.firstIndex { $0.at > passing.at } ?? passings.endIndex)
         }
         registers = moved.registers
         effects = moved.effects
@@ -91,7 +91,7 @@ struct Timeline {
         }
         for (old, new) in zip(tenures, tenures.dropFirst()) {
             guard let start = new.firstGain, Self.reaches(old.holder, start, facts) else { continue }
-            changes.append(Change(pair: Pair(from: old.holder, to: new.holder), at: start))
+            passings.append(Passing(pair: Pair(from: old.holder, to: new.holder), at: start))
         }
     }
 
@@ -107,22 +107,22 @@ struct Timeline {
         return access
     }
 
-    func count(of pair: Pair) -> Int { changes.count { $0.pair == pair } }
+    func count(of pair: Pair) -> Int { passings.count { $0.pair == pair } }
 
-    func times(of pair: Pair) -> Set<Timestamp> { Set(changes.filter { $0.pair == pair }.map(\.at)) }
+    func times(of pair: Pair) -> Set<Timestamp> { Set(passings.filter { $0.pair == pair }.map(\.at)) }
 
-    /// The index of the pair's newest change among all, for the order of announcement.
-    func lastIndex(of pair: Pair) -> Int? { changes.lastIndex { $0.pair == pair } }
+    /// The index of the pair's newest passing among all, for the order of announcement.
+    func lastIndex(of pair: Pair) -> Int? { passings.lastIndex { $0.pair == pair } }
 
-    /// The pairs whose changes differ in `other`, each once. One webhook touches one part of the timeline, so what both
+    /// The pairs whose passings differ in `other`, each once. One webhook touches one part of the timeline: what both
     /// have in common at either end is skipped.
     func pairs(differingFrom other: Timeline) -> [Pair] {
-        let start = zip(changes, other.changes).prefix { $0 == $1 }.count
-        let rest = (mine: changes.dropFirst(start), others: other.changes.dropFirst(start))
+        let start = zip(passings, other.passings).prefix { $0 == $1 }.count
+        let rest = (mine: passings.dropFirst(start), others: other.passings.dropFirst(start))
         let end = zip(rest.mine.reversed(), rest.others.reversed()).prefix { $0 == $1 }.count
         var pairs: [Pair] = []
-        for change in rest.mine.dropLast(end) + rest.others.dropLast(end) where !pairs.contains(change.pair) {
-            pairs.append(change.pair)
+        for passing in rest.mine.dropLast(end) + rest.others.dropLast(end) where !pairs.contains(passing.pair) {
+            pairs.append(passing.pair)
         }
         return pairs
     }

@@ -24,7 +24,7 @@ package import Vocabulary
 ///
 /// What can void a transfer is in `VoidedTransfer.Reason`: what was announced stays, and the count is corrected.
 package enum TransferResolution {
-    /// Resolves one fact.
+    /// Resolves one fact. Only tests call it: a webhook may state several.
     /// - Parameters:
     ///   - state: what is known of this purchase.
     ///   - fact: what one webhook states; never a duplicate, whose event key was resolved before.
@@ -239,7 +239,7 @@ extension PurchaseState {
         let entry = announced[index]
         if entry.voided.isEmpty { return }
         announced[index].voided.removeAll { time in
-            timeline.changes.contains(Timeline.Change(pair: entry.pair, at: time))
+            timeline.passings.contains(Timeline.Passing(pair: entry.pair, at: time))
         }
     }
 
@@ -247,12 +247,12 @@ extension PurchaseState {
         at index: Int, number: Int, _ before: Timeline, _ after: Timeline, _ readings: [FactReading]
     ) -> VoidedTransfer {
         let entry = announced[index]
-        let time = readings.map(\.at).max() ?? before.changes.last?.at ?? Timestamp(milliseconds: 0)
+        let time = readings.map(\.at).max() ?? before.passings.last?.at ?? Timestamp(milliseconds: 0)
         let missing = entry.lastOrdinal - number - entry.voided.count
-        var gone = before.changes.filter { change in
-            change.pair == entry.pair && !after.changes.contains(change)
+        var gone = before.passings.filter { passing in
+            passing.pair == entry.pair && !after.passings.contains(passing)
         }.map(\.at)
-        // Transfers that no change shows are settled at once beyond what can be kept: a count has no other bound.
+        // Transfers that no passing shows are settled at once beyond what can be kept: a count has no other bound.
         let unshown = max(missing - gone.count, 0)
         gone += Array(repeating: time, count: min(unshown, Self.voidedMax))
         let voided = gone.suffix(missing)
@@ -294,7 +294,7 @@ extension PurchaseState {
     /// again nor voided.
     mutating func settleNumbers() {
         let timeline = period == nil ? Timeline(self) : Timeline()
-        for change in timeline.changes { _ = indexOfEntry(change.pair) }
+        for passing in timeline.passings { _ = indexOfEntry(passing.pair) }
         for index in announced.indices {
             restore(at: index, timeline)
             announced[index].settle(

@@ -45,13 +45,21 @@ package enum Quarantine {
         }
     }
 
-    /// Quarantines a body; one that is there already keeps its id.
-    /// - Returns: nil: it was erased.
-    package static func add(_ body: QuarantinedBody, in pool: Pool) async throws(DatabaseError) -> Int64? {
-        let digest = KeyHash.body(body.body)
-        return try await pool.withSession { session throws(DatabaseError) in
-            try session.run(RecordStatements.quarantine, (body.source, body.reason, digest, body.body, body.answer))
-                .first
+    /// Quarantines bodies, all or none; one that is there already keeps its id.
+    /// - Returns: the id of each; nil: it was erased.
+    package static func add(_ bodies: [QuarantinedBody], in pool: Pool) async throws(DatabaseError) -> [Int64?] {
+        try await pool.retriedTransaction { session throws(DatabaseError) in
+            // In one order everywhere: two transactions with the same bodies must not wait for each other.
+            let digests = bodies.map { KeyHash.body($0.body) }
+            var added: [(index: Int, row: PendingRows<Int64>)] = []
+            for index in bodies.indices.sorted(by: { digests[$0] < digests[$1] }) {
+                let body = bodies[index]
+                let columns = (body.source, body.reason, digests[index], body.body, body.answer)
+                added.append((index, try session.enqueueQuery(RecordStatements.quarantine, columns)))
+            }
+            var rows = [Int64?](repeating: nil, count: bodies.count)
+            for (index, row) in added { rows[index] = try session.answer(to: row).first }
+            return rows
         }
     }
 
@@ -95,11 +103,8 @@ package enum Quarantine {
             }
             return isThere ? .commit((outcome, blocked)) : .rollBack((.vanished, []))
         }
-        // What blocks its deliveries may have been settled meanwhile (`Successors`). The event is recorded: if this
-        // fails, a daemon's sweep unblocks them.
-        try? await pool.withSession { session throws(DatabaseError) in
-            try Queue.unblock(successorsOf: Set(blocked), on: session)
-        }
+        // What blocks its deliveries may have been settled meanwhile (`Successors`).
+        await Queue.unblock(successorsOf: Set(blocked), in: pool)
         return outcome
     }
 

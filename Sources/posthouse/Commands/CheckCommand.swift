@@ -14,10 +14,10 @@ struct CheckCommand: AsyncParsableCommand {
         discussion: """
             Where the database answers, it also warns of sources that have events there under a name that the file
             does not have any more, of a changed account_token, account_id or user_key, by which the newest webhooks
-            would name others, and of settings of an own PostgreSQL that cost much. Before an upgrade from a version that
-            did not end access by the clock, it counts the holders who are answered differently from then on. As root it
-            also warns of credentials that the unit does not hand over and of files that the daemon's user cannot read.
-            Exits 0 if the daemon could run by it (warnings allowed), 78 if not.
+            would name others, and of settings of a PostgreSQL of your own that cost much. Before an upgrade from a
+            version that did not end access by the clock, it counts the holders who are answered differently from then
+            on. As root it also warns of credentials that the unit does not hand over and of files that the daemon's
+            user cannot read. Exits 0 if the daemon could run by it (warnings allowed), 78 if not.
             """)
 
     @OptionGroup var file: ConfigurationOption

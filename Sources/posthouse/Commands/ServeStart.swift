@@ -150,7 +150,7 @@ extension ServeCommand {
             throw error
         }
         // A private cluster is this daemon's own: it is there, or the start fails.
-        let mayServeEarly = cluster == nil && spool != nil && Self.spools(configuration)
+        let mayServeEarly = cluster == nil && spool != nil && configuration.sources.contains(where: \.spools)
         var early: EarlyService?
         do {
             /// Serves from the spool alone, unless it does so already.
@@ -198,10 +198,6 @@ extension ServeCommand {
             }
             throw error
         }
-    }
-
-    private static func spools(_ configuration: Configuration) -> Bool {
-        configuration.sources.contains { $0.spooling != .off }
     }
 
     private static func serves(_ early: EarlyService?, _ observe: Observer) {

@@ -253,7 +253,7 @@ struct RecordSpool: AsyncParsableCommand {
             source: webhook.source, reason: "it waited in the spool, and is not recorded yet", body: webhook.body,
             answer: nil)
         let outcome: (word: String, explanation: String)
-        if let id = try await Quarantine.add(body, in: pool) {
+        if let id = try await Quarantine.add([body], in: pool)[0] {
             switch try await retry.release(id, header: { webhook.header($0) }) {
             case .kept(let reason): outcome = ("quarantined", reason)
             case let result: outcome = (result.word, result.explanation)
@@ -264,38 +264,5 @@ struct RecordSpool: AsyncParsableCommand {
         let isGone = await spool.remove([file])
         return Recorded(
             file: file.relativePath, result: outcome.word, explanation: outcome.explanation, isGone: isGone)
-    }
-}
-
-/// What of the spool can be seen from a command, by its files alone.
-struct SpoolState {
-    private let waiting: SpoolFile.Waiting?
-    let damaged: [String]
-
-    init(_ configuration: Configuration) {
-        waiting = try? SpoolFile.all(in: configuration.spool.directory)
-        damaged = SpoolFile.damaged(in: configuration.spool.directory)
-    }
-
-    /// False: this user may not look.
-    var isVisible: Bool { waiting != nil }
-    /// In order.
-    var files: [SpoolFile] { waiting?.files ?? [] }
-    /// Folders that this user may not look into.
-    var unreadable: [String] { waiting?.unreadable ?? [] }
-
-    var oldestAt: Timestamp? { files.lazy.map(\.writtenAt).min() }
-
-    /// How many wait for a source that is not configured, by its name.
-    func homeless(_ configured: some Sequence<String>) -> [(source: String, count: Int)] {
-        let known = Set(configured)
-        let others = Dictionary(grouping: files.lazy.map(\.name.source).filter { !known.contains($0) }) { $0 }
-        return others.map { (source: $0.key, count: $0.value.count) }.sorted { $0.source < $1.source }
-    }
-
-    static func unreadable(_ configuration: Configuration) -> Complaint {
-        Complaint(
-            "the spool in \(configuration.spool.directory) cannot be read by this user; run this as root or as the daemon's "
-                + "user")
     }
 }

@@ -1,5 +1,4 @@
 import Configuration
-import Doctor
 import JSONText
 import Ledger
 import Linux
@@ -254,13 +253,5 @@ struct StatusText {
                 json.member("failure", error.text)
             }
         }
-    }
-}
-
-extension DiskSpace {
-    /// What STATUS and the journal say of the private cluster's disk when it is low.
-    var lowText: String {
-        "the disk of the private cluster has \(BytesText.write(availableBytes)) of \(BytesText.write(sizeBytes)) left; "
-            + "once it is full, webhooks are answered 503"
     }
 }

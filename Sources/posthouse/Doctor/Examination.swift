@@ -141,7 +141,7 @@ struct Examination {
         return SpoolFindings.of(
             SpoolFacts(
                 directory: directory, bytesMax: configuration.spool.bytesMax,
-                sources: configuration.sources.filter { $0.spooling != .off }.map(\.name), isVisible: state.isVisible,
+                sources: configuration.sources.filter(\.spools).map(\.name), isVisible: state.isVisible,
                 isWritable: service?.mayWrite(to: directory) ?? true, webhooks: state.files.count,
                 unreadable: state.unreadable.count,
                 oldestMilliseconds: state.oldestAt.map { max(0, ThisProcess.now().milliseconds - $0.milliseconds) },

@@ -1,0 +1,173 @@
+import Configuration
+import HTTPClient
+import Inbound
+import Ledger
+import NIOCore
+import NIOPosix
+import Postgres
+import Vocabulary
+
+/// Reads quarantined webhooks again, by the current rules of their source.
+struct QuarantineRetry {
+    typealias Retried = (id: Int64, result: Result)
+
+    enum Result {
+        case recorded(EventTrail, unmoved: [String])
+        case duplicate(EventTrail)
+        case kept(reason: String)
+        /// Somebody else has recorded it or thrown it away.
+        case vanished
+
+        var isGone: Bool {
+            switch self {
+            case .recorded, .duplicate, .vanished: true
+            case .kept: false
+            }
+        }
+
+        var word: String {
+            switch self {
+            case .recorded: "recorded"
+            case .duplicate: "duplicate"
+            case .kept: "kept"
+            case .vanished: "vanished"
+            }
+        }
+
+        var explanation: String {
+            switch self {
+            case .recorded(let trail, let unmoved):
+                ([
+                    "\(trail.name) \(trail.event) of \(trail.source)",
+                    trail.messages == 1 ? "1 message" : "\(trail.messages) messages",
+                    trail.deliveries == 1 ? "1 delivery" : "\(trail.deliveries) deliveries",
+                ] + unmoved.map(KeptMove.movedNothing)).joined(separator: ", ")
+            case .duplicate(let trail): "\(trail.name) \(trail.event) of \(trail.source) had been recorded before"
+            case .kept(let reason): reason
+            case .vanished: "it is not in quarantine any more"
+            }
+        }
+
+        /// Keys of purchases that it came too late to move.
+        var unmoved: [String] {
+            if case .recorded(_, let unmoved) = self { unmoved } else { [] }
+        }
+    }
+
+    let configuration: Configuration
+    let routes: [RoutedIntegration]
+    let pool: Pool
+    /// Has adopted the sources of the configuration.
+    let stores: StoreClients
+
+    /// Makes one, with what it needs of the network, for as long as `body` runs.
+    static func with<Value>(
+        _ configuration: Configuration, _ pool: Pool, _ body: (QuarantineRetry) async throws -> Value
+    ) async throws -> Value {
+        let routes = try await NamedIntegrations.read(configuration.integrations, in: pool).routes
+        let names = NameResolver()
+        let outgoing = OutgoingClients(on: NIOSingletons.posixEventLoopGroup.next(), resolver: names.resolver)
+        defer {
+            outgoing.close()
+            names.close()
+        }
+        let stores = StoreClients(sendingBy: outgoing) { _ in }
+        stores.adoptAPIs(configuration.sources)
+        return try await body(
+            QuarantineRetry(configuration: configuration, routes: routes, pool: pool, stores: stores))
+    }
+
+    /// Retries each by itself, until the connection is lost: it is not known what became of the one under way then.
+    func run(_ ids: [Int64]) async -> (results: [Retried], lost: DatabaseError?) {
+        var results: [Retried] = []
+        for id in ids {
+            do throws(DatabaseError) {
+                results.append((id, try await release(id)))
+            } catch {
+                if case .commitUnknown = error { return (results, error) }
+                if error.isConnectionLevel { return (results, error) }
+                results.append((id, .kept(reason: "it could not be recorded: \(error)")))
+            }
+        }
+        return (results, nil)
+    }
+
+    /// - Parameter header: looks up a header of the webhook's request; quarantine keeps none, so an id that came in one
+    ///   is not known any more.
+    func release(
+        _ id: Int64, header: (String) -> String? = { _ in nil }
+    ) async throws(DatabaseError) -> Result {
+        guard let (row, body, stored) = try await Quarantine.body(id, in: pool) else { return .vanished }
+        guard let source = configuration.sources.first(where: { $0.name.utf8.elementsEqual(row.source.utf8) }) else {
+            return .kept(reason: "the configuration has no source \(row.source); give it back its name, then try again")
+        }
+        if let line = ImportLine.stored(body) {
+            return try await record(id, line.event) ?? .kept(reason: "what is known of its purchase does not fit it")
+        }
+        // What was answered before may not fit any more what is known of its token: then it is asked about anew, once.
+        let answers: [[UInt8]?] = stored == nil ? [nil] : [stored, nil]
+        for answer in answers {
+            if let result = try await release(id, body, answer: answer, header, of: source) { return result }
+        }
+        return .kept(reason: "other webhooks of its purchase were recorded meanwhile; try again")
+    }
+
+    /// - Returns: nil: the answer does not fit any more what is known.
+    private func release(
+        _ id: Int64, _ body: [UInt8], answer stored: [UInt8]?, _ header: (String) -> String?, of source: Source
+    ) async throws(DatabaseError) -> Result? {
+        let adapter = SourceAdapters.adapter(for: source.kind)
+        let event: Event
+        do throws(Unreadable) {
+            try adapter.requireOwn(body, of: source)
+            var answer = stored
+            if answer == nil, let enrichment = try adapter.enrichment(of: body, from: source) {
+                switch await ask(enrichment, source) {
+                case .asIs: break
+                case .answered(let given): answer = given
+                // It says nothing of the body, whose reason stays.
+                case .unavailable(let reason): return .kept(reason: reason)
+                case .unusable(let reason): throw Unreadable(reason: reason)
+                }
+            }
+            event = try adapter.normalise(body, answer: answer, header: header, from: source)
+        } catch {
+            return try await keep(id, error.reason)
+        }
+        return try await record(id, event)
+    }
+
+    /// - Returns: nil: the event does not fit any more what is known.
+    private func record(_ id: Int64, _ event: Event) async throws(DatabaseError) -> Result? {
+        let outcome: Quarantine.Outcome
+        do throws(DatabaseError) {
+            outcome = try await Quarantine.release(
+                id, as: event, routes: routes, rules: SourceRules.byName(configuration), in: pool)
+        } catch {
+            // Any other error may be gone next time, and says nothing of the body.
+            guard error.isDataError else { throw error }
+            return try await keep(id, "the database cannot store it: \(error)")
+        }
+        return switch outcome {
+        case .recorded(let trail, let unmoved): .recorded(trail, unmoved: unmoved)
+        case .duplicate(let trail): .duplicate(trail)
+        case .kept(let reason): .kept(reason: reason)
+        case .outdated: nil
+        case .vanished: .vanished
+        }
+    }
+
+    /// Asks what was not asked when the webhook came.
+    private func ask(_ enrichment: Enrichment, _ source: Source) async -> Enricher.Outcome {
+        guard let enricher = stores.enricher(for: source, lookups: Enricher.Lookups(TokenLookup(pool: pool))) else {
+            return .unavailable(reason: "the API of its source cannot be asked here")
+        }
+        return await enricher.run(enrichment)
+    }
+
+    /// Leaves a body in quarantine with a new reason.
+    private func keep(_ id: Int64, _ reason: String) async throws(DatabaseError) -> Result {
+        try await Quarantine.note(reason, of: id, in: pool)
+        return .kept(reason: reason)
+    }
+}

@@ -1,0 +1,16 @@
+import Configuration
+import Vocabulary
+
+/// Reads secrets for `send` and `listen`, which take no configuration.
+enum SecretFile {
+    static func read(_ path: String) throws -> Secret {
+        switch SecretReader.system.readFile(path, 64 << 10) {
+        case .success(let file):
+            var bytes = file.bytes
+            if bytes.last == UInt8(ascii: "\n") { bytes.removeLast() }
+            guard !bytes.isEmpty else { throw Complaint("\(path) is empty; it must hold the secret") }
+            return Secret(bytes)
+        case .failure(let failure): throw Complaint("\(path) cannot be read: \(failure.text)")
+        }
+    }
+}

@@ -1,0 +1,36 @@
+import Configuration
+import Spool
+import Vocabulary
+
+/// What of the spool can be seen from a command, by its files alone.
+struct SpoolState {
+    private let waiting: SpoolFile.Waiting?
+    let damaged: [String]
+
+    init(_ configuration: Configuration) {
+        waiting = try? SpoolFile.all(in: configuration.spool.directory)
+        damaged = SpoolFile.damaged(in: configuration.spool.directory)
+    }
+
+    /// False: this user may not look.
+    var isVisible: Bool { waiting != nil }
+    /// In order.
+    var files: [SpoolFile] { waiting?.files ?? [] }
+    /// Folders that this user may not look into.
+    var unreadable: [String] { waiting?.unreadable ?? [] }
+
+    var oldestAt: Timestamp? { files.lazy.map(\.writtenAt).min() }
+
+    /// How many wait for a source that is not configured, by its name.
+    func homeless(_ configured: some Sequence<String>) -> [(source: String, count: Int)] {
+        let known = Set(configured)
+        let others = Dictionary(grouping: files.lazy.map(\.name.source).filter { !known.contains($0) }) { $0 }
+        return others.map { (source: $0.key, count: $0.value.count) }.sorted { $0.source < $1.source }
+    }
+
+    static func unreadable(_ configuration: Configuration) -> Complaint {
+        Complaint(
+            "the spool in \(configuration.spool.directory) cannot be read by this user; run this as root or as the daemon's "
+                + "user")
+    }
+}

@@ -1,0 +1,89 @@
+import Postgres
+import TestSupport
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// What happens beside a transaction whose COMMIT takes a while. Oracle: a trigger that PostgreSQL runs at COMMIT, and
+/// psql.
+@Suite("Beside a commit", .serialized, .timeLimit(.minutes(30)))
+struct CommitTests {
+    /// Runs `body`, whose transaction changes rows of `table`, and `meanwhile` while that transaction is in its COMMIT.
+    private func stopping<Value: Sendable>(
+        at change: String, of table: String, in ledger: TestLedger,
+        _ body: @escaping @Sendable () async throws -> Value, meanwhile: () async throws -> Void
+    ) async throws -> Value {
+        try ledger.psql(
+            """
+            CREATE FUNCTION stop() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                PERFORM pg_advisory_xact_lock(4711);
+                RETURN NULL;
+            END $$;
+            CREATE CONSTRAINT TRIGGER stop AFTER \(change) ON \(table) DEFERRABLE INITIALLY DEFERRED
+                FOR EACH ROW EXECUTE FUNCTION stop()
+            """)
+        return try await ledger.holding(
+            { session throws(DatabaseError) in try session.script("SELECT pg_advisory_xact_lock(4711)") }, body,
+            meanwhile: meanwhile)
+    }
+
+    /// Between the commit and its answer two sweeps may come.
+    @Test("What a claim leases is held before it is committed")
+    func claimed() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
+            await daemon.record([.sample()])
+            daemon.open("a")
+            let id = try #require(Int64(ledger.psql("SELECT id FROM deliveries")))
+            let claimed = try await stopping(at: "UPDATE", of: "deliveries", in: ledger) {
+                try await daemon.claimAll("a").map(\.id)
+            } meanwhile: {
+                #expect(daemon.dispatchBuffer.holds(id, under: daemon.lease))
+            }
+            #expect(claimed == [id])
+            #expect(daemon.dispatchBuffer.heldCount == 1)
+        }
+    }
+
+    @Test("A claim that is not committed holds nothing, and keeps no slot")
+    func notClaimed() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")], slotsPerLane: 2)
+            await daemon.record([.sample()])
+            daemon.open("a")
+            try ledger.psql(
+                """
+                CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not today'; END $$;
+                CREATE CONSTRAINT TRIGGER fail AFTER UPDATE ON deliveries DEFERRABLE INITIALLY DEFERRED
+                    FOR EACH ROW EXECUTE FUNCTION fail()
+                """)
+            await #expect(throws: DatabaseError.self) { _ = try await daemon.claimAll("a") }
+            #expect(daemon.dispatchBuffer.heldCount == 0)
+            #expect(daemon.dispatchBuffer.reserve(daemon.row("a"), upTo: 9) == 2)
+        }
+    }
+
+    /// The settlement finds the discarded one, which is locked; the discard finds what is being settled.
+    @Test("What waited for two deliveries, of which one is discarded beside the other's settlement, is next")
+    func discardedBesideSettlement() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
+            daemon.open("a")
+            await daemon.record((0..<2).map { .sample("E\($0)", transaction: "t\($0)") })
+            let (row, held) = (daemon.row("a"), daemon.inbox.take())
+            #expect(held.map(\.message.type) == ["E0"])
+            let last = try await Discard.look(row, in: daemon.pool).last
+            await daemon.record([.sample("E2", transaction: "t2")])
+            let discarded = try await stopping(at: "INSERT", of: "dead_letters", in: ledger) { [pool = daemon.pool] in
+                var cursor: Int64 = 0
+                return try await Discard.step(row, from: &cursor, upTo: last, in: pool).discarded
+            } meanwhile: {
+                let unblocked = try await daemon.queue.settle(held.map { $0.settled(.accepted) }).unblocked
+                #expect(unblocked.isEmpty)
+            }
+            #expect(discarded == 1)
+            #expect(try await daemon.claimAll("a").map(\.message.type) == ["E2"])
+        }
+    }
+}
