@@ -240,8 +240,7 @@ struct AccessEndTests {
         Unnamed(
             testDescription: "a late word about an older transaction", until: 40,
             webhooks: [("1", nil, -60, -60, -30), ("2", nil, -30, -30, 1), ("1", nil, -60, -2, -30)], expected: 40),
-        Unnamed(
-            testDescription: "a line without an end", until: nil, webhooks: [("1", nil, -30, -30, 1)], expected: nil),
+        Unnamed(testDescription: "a line without an end", until: nil, webhooks: [("1", nil, -30, -30, 1)], expected: 1),
         Unnamed(testDescription: "no webhook", until: 40, webhooks: [], expected: 40),
     ]
 

@@ -233,6 +233,16 @@ struct HolderChangeTests {
             ], (nil, "p:i"))
     }
 
+    @Test("A restore of what imports call a transaction that they do not name takes nothing")
+    func restoreOfTheUnnamed() async throws {
+        let unnamed = ImportLine.unnamedTransaction
+        try await expectOneOutcome(
+            [
+                gain(Self.a, "p", at: 0, transaction: "t1"), gain(Self.a, "p", at: 30, transaction: unnamed),
+                change(.restore(install: "i", transactions: [unnamed], strategy: .transfer), at: 50),
+            ], (nil, "p:a"))
+    }
+
     @Test("A chain of logins, and what the device buys between")
     func chainOfLogins() async throws {
         let device = Holder.anonymous("device")

@@ -208,7 +208,9 @@ extension Erasure {
             }
             for row in page where row.isHit {
                 let found: Mentions? = try await unlessShared(in: pool) { session throws(DatabaseError) in
-                    try body(row.id, session)
+                    // Otherwise a replay could be about to put the message into the queue as it was.
+                    if !isDry { try Requeue.lock(on: session) }
+                    return try body(row.id, session)
                 }
                 guard let found else { return nil }
                 await Queue.unblock(successorsOf: found.blocked, in: pool)

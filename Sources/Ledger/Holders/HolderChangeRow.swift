@@ -136,7 +136,8 @@ extension HolderChangeRow {
             return [row(subject, kept.kind, kept.target, kept.secondTarget)]
         case .restore(let install, let transactions, let strategy):
             let install = Holder.anonymous(install)
-            return transactions.map { id in
+            // The name of those that imports did not name is no transaction's.
+            return transactions.filter { $0 != ImportLine.unnamedTransaction }.map { id in
                 row(transactionSubject(id), strategy == .transfer ? .transfer : .copy, install, identity)
             }
         }

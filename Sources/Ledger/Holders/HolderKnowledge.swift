@@ -175,7 +175,9 @@ struct HolderKnowledge {
 
     // MARK: Transactions
 
+    /// Nobody is told of one that an import's line did not name.
     mutating func know(_ transaction: Transaction, of purchase: Identifier) {
+        if transaction.storeTransactionID == ImportLine.unnamedTransaction { return }
         newestTransaction[purchase] = transaction
         know(name: transaction.storeTransactionID, of: purchase)
         if let original = transaction.storeOriginalTransactionID { know(name: original, of: purchase) }

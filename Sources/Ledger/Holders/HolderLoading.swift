@@ -94,7 +94,7 @@ struct HolderLoading {
         case .restore(let install, let transactions, _):
             anonymous.insert(Key(scope, install))
             changes.need(.anonymous(install), in: scope, from: time)
-            for id in transactions {
+            for id in transactions where id != ImportLine.unnamedTransaction {
                 restored.insert(Key(scope, id))
                 changes.need(KnownChanges.Key(scope: scope, subject: .named(id), isLogin: false), from: time)
             }

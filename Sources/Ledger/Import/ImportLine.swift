@@ -59,7 +59,7 @@ package struct ImportLine: Sendable, Equatable {
         case install
     }
 
-    /// Stands for the transaction that a line does not name. Receivers never see it; which of the two counts, it or
+    /// Stands for the transaction that a line with an end does not name. Receivers never see it; which of the two counts, it or
     /// the newest transaction, `AccessEnd` decides.
     package static let unnamedTransaction = Event.importName
 
@@ -129,7 +129,9 @@ extension ImportLine {
     private static let opening = Array("{\"event_name\":\"\(Event.importName)\",".utf8)
 
     private func transaction(of stated: Stated) -> Transaction? {
-        if stated.transactionID == nil, stated.isActive == false || stated.history != nil { return nil }
+        let isUnnamed = stated.transactionID == nil
+        // Without an end there is nothing to be kept of it: `until` is a member of every line.
+        if isUnnamed, stated.isActive == false || stated.history != nil || until == nil { return nil }
         return Transaction(
             storeTransactionID: stated.transactionID ?? Self.unnamedTransaction,
             storeOriginalTransactionID: stated.originalTransactionID, purchasedAt: stated.purchasedAt,

@@ -278,7 +278,7 @@ package struct Recorder: Sendable {
                 // No row: it came again after it was erased.
                 if let row { observe(.quarantined(source: body.source, quarantine: row, reason: body.reason)) }
             }
-        } catch  where bodies.count > 1 && (error.mayBeOneEvent || error.isStatementTimeout) {
+        } catch  where bodies.count > 1 && (error.mayBeOneEvent || error.isRetryable) {
             for body in bodies { await quarantine([body]) }
         } catch {
             if error.isRefusedByServer { health.refused("\(error)") }

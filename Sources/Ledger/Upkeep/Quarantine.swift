@@ -48,18 +48,21 @@ package enum Quarantine {
     /// Quarantines bodies, all or none; one that is there already keeps its id.
     /// - Returns: the id of each; nil: it was erased.
     package static func add(_ bodies: [QuarantinedBody], in pool: Pool) async throws(DatabaseError) -> [Int64?] {
-        try await pool.retriedTransaction { session throws(DatabaseError) in
-            // In one order everywhere: two transactions with the same bodies must not wait for each other.
-            let digests = bodies.map { KeyHash.body($0.body) }
-            var added: [(index: Int, row: PendingRows<Int64>)] = []
-            for index in bodies.indices.sorted(by: { digests[$0] < digests[$1] }) {
-                let body = bodies[index]
-                let columns = (body.source, body.reason, digests[index], body.body, body.answer)
-                added.append((index, try session.enqueueQuery(RecordStatements.quarantine, columns)))
+        let digests = bodies.map { KeyHash.body($0.body) }
+        // In one order everywhere: two transactions with the same bodies must not wait for each other.
+        let order = bodies.indices.sorted { (digests[$0], bodies[$0].source) < (digests[$1], bodies[$1].source) }
+        return try await pool.withSession { session throws(DatabaseError) in
+            try session.transaction { session throws(DatabaseError) in
+                var added: [(index: Int, row: PendingRows<Int64>)] = []
+                for index in order {
+                    let body = bodies[index]
+                    let columns = (body.source, body.reason, digests[index], body.body, body.answer)
+                    added.append((index, try session.enqueueQuery(RecordStatements.quarantine, columns)))
+                }
+                var rows = [Int64?](repeating: nil, count: bodies.count)
+                for (index, row) in added { rows[index] = try session.answer(to: row).first }
+                return rows
             }
-            var rows = [Int64?](repeating: nil, count: bodies.count)
-            for (index, row) in added { rows[index] = try session.answer(to: row).first }
-            return rows
         }
     }
 
