@@ -59,8 +59,8 @@ package struct ImportLine: Sendable, Equatable {
         case install
     }
 
-    /// Stands for the transaction that a line with an end does not name. Receivers never see it; which of the two counts, it or
-    /// the newest transaction, `AccessEnd` decides.
+    /// Stands for the transaction that a line with an end does not name. Receivers never see it; which of the two
+    /// counts, it or the newest transaction, `AccessEnd` decides.
     package static let unnamedTransaction = Event.importName
 
     package let scope: Scope
