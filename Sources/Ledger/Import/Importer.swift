@@ -73,7 +73,8 @@ package struct Importer: Sendable {
         for attempt in 1... {
             do throws(DatabaseError) {
                 let committed = try await transact(events, mode)
-                if isAnnouncing { await unblock(Set(committed.blocked.map(\.key))) }
+                // What blocks the deliveries may have been settled meanwhile (`Successors`).
+                if isAnnouncing { await Queue.unblock(successorsOf: Set(committed.blocked.map(\.key)), in: pool) }
                 return zip(committed.outcomes, events).map { outcome, event in
                     switch outcome {
                     case .recorded: .recorded
@@ -104,15 +105,6 @@ package struct Importer: Sendable {
                 var reserved = Reservations()
                 return try recorder.run(events, on: session, reserved: &reserved)
             }
-        }
-    }
-
-    /// What blocks the deliveries may have been settled meanwhile (`Successors`). The events are recorded: if this
-    /// fails, a daemon's sweep unblocks them.
-    private func unblock(_ keys: Set<FanOut.OrderingKey>) async {
-        guard !keys.isEmpty else { return }
-        try? await pool.withSession { session throws(DatabaseError) in
-            try Queue.unblock(successorsOf: keys, on: session)
         }
     }
 }
