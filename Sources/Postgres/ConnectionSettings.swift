@@ -21,6 +21,8 @@ package struct ConnectionSettings: Sendable {
     package let statementDeadline: Duration
     /// `idle_in_transaction_session_timeout` of the session.
     package let idleTransactionTimeout: Duration
+    /// `lock_timeout` of the transactions that are planned once; nil: as the role's own setting has it.
+    let lockWait: Duration?
     /// The schema of all tables; nil: as the role's own `search_path` has it.
     package let schema: String?
     /// `SchemaName.lockSalt` of it.
@@ -36,12 +38,14 @@ package struct ConnectionSettings: Sendable {
     ///     `statement_timeout` limits neither a COMMIT that waits for a standby nor a network failure.
     ///   - idleTransactionTimeout: how long a transaction may stand open between two statements; nil:
     ///     `statementDeadline`.
+    ///   - lockWait: how long a transaction that is planned once waits for a lock (`Planning.onceByIndex`).
     ///   - schema: the only one in the session's `search_path`; nil leaves the role's. It need not exist yet.
     ///   - pooling: with `.transaction` name a schema: under the role's search path the temporary tables of another
     ///     client come before it.
     package init(
         _ connectionString: String, connectTimeout: Duration, statementTimeout: Duration, deadlineMargin: Duration,
-        idleTransactionTimeout: Duration? = nil, schema: String? = nil, pooling: Pooling = .session
+        idleTransactionTimeout: Duration? = nil, lockWait: Duration? = nil, schema: String? = nil,
+        pooling: Pooling = .session
     ) throws(ConnectionStringError) {
         if let mistake = ConnectionStringError.maskedPassword(in: connectionString) { throw mistake }
         let options = try Self.parse(connectionString)
@@ -56,6 +60,7 @@ package struct ConnectionSettings: Sendable {
         self.statementTimeout = statementTimeout
         statementDeadline = statementTimeout + deadlineMargin
         self.idleTransactionTimeout = idleTransactionTimeout ?? statementDeadline
+        self.lockWait = lockWait
     }
 
     private static func parse(_ text: String) throws(ConnectionStringError) -> [(key: String, value: String)] {

@@ -109,7 +109,7 @@ extension ConnectionSettings {
     var idleTransactionMilliseconds: Int64 { max(1, Self.milliseconds(idleTransactionTimeout)) }
     var statementMilliseconds: Int64 { Self.milliseconds(statementTimeout) }
 
-    private static func milliseconds(_ duration: Duration) -> Int64 {
+    static func milliseconds(_ duration: Duration) -> Int64 {
         duration.components.seconds * 1_000 + duration.components.attoseconds / 1_000_000_000_000_000
     }
 }

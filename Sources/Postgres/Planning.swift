@@ -6,7 +6,20 @@ package enum Planning: Sendable {
     case eachTime
     /// Once per connection. Such a plan may be made while its tables are empty and stay while they grow, so it may only
     /// use indexes: for statements whose tables are each reached by an index, only written to, or hold a row or two.
+    ///
+    /// Those are the transactions that every webhook and delivery needs, so they wait for a lock only as long as the
+    /// connection's settings say (`lock_timeout`): whoever holds one for longer holds up what needs it, and no more.
     case onceByIndex
+}
+
+extension ConnectionSettings {
+    /// For `lock_timeout`; nil: the setting of the server, the database or the role.
+    func lockTimeout(_ planning: Planning) -> String? {
+        switch planning {
+        case .eachTime: nil
+        case .onceByIndex: lockWait.map { "\(Self.milliseconds($0))" }
+        }
+    }
 }
 
 /// The planning settings that the server has for a session. They belong to the session, not to the transaction, and are
@@ -39,14 +52,16 @@ private enum PlanningStatements {
         """
         SELECT FROM set_config('plan_cache_mode', 'force_custom_plan', false) AS plans,
             set_config('enable_seqscan', NULL, false) AS scans, set_config('enable_hashjoin', NULL, false) AS hashes,
-            set_config('enable_mergejoin', NULL, false) AS merges
+            set_config('enable_mergejoin', NULL, false) AS merges,
+            set_config('lock_timeout', NULL, false) AS waits
         """)
-    static let onceByIndex = Statement<(), ()>(
+    static let onceByIndex = Statement<String?, ()>(
         "plan_once_by_index",
         """
         SELECT FROM set_config('plan_cache_mode', 'force_generic_plan', false) AS plans,
             set_config('enable_seqscan', 'off', false) AS scans, set_config('enable_hashjoin', 'off', false) AS hashes,
-            set_config('enable_mergejoin', 'off', false) AS merges
+            set_config('enable_mergejoin', 'off', false) AS merges,
+            set_config('lock_timeout', $1, false) AS waits
         """)
 }
 
@@ -57,7 +72,7 @@ extension Session {
         wire.planning.sends(planning)
         switch planning {
         case .eachTime: try enqueue(PlanningStatements.eachTime, ())
-        case .onceByIndex: try enqueue(PlanningStatements.onceByIndex, ())
+        case .onceByIndex: try enqueue(PlanningStatements.onceByIndex, wire.settings.lockTimeout(planning))
         }
     }
 

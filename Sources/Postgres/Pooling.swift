@@ -34,7 +34,7 @@ private enum SharedSessionStatements {
     /// table of the name of one of ours would take what is written. `synchronous_commit` is the promise of an
     /// acknowledgement. The rest is explained in `Wire.setSession`; keep-alives of the server's connection are the
     /// pooler's there.
-    static let settings = Statement<(String?, String, String), (String, [UInt8], String, String?)>(
+    static let settings = Statement<(String?, String, String, String?), (String, [UInt8], String, String?)>(
         "settings_shared",
         """
         SELECT pg_catalog.concat(
@@ -42,7 +42,7 @@ private enum SharedSessionStatements {
                 pg_catalog.set_config('search_path', $1, true),
                 pg_catalog.set_config('statement_timeout', $2, true),
                 pg_catalog.set_config('idle_in_transaction_session_timeout', $3, true),
-                pg_catalog.set_config('lock_timeout', NULL, true),
+                pg_catalog.set_config('lock_timeout', $4, true),
                 CASE WHEN pg_catalog.current_setting('transaction_timeout', true) IS NOT NULL
                     THEN pg_catalog.set_config('transaction_timeout', NULL, true) END,
                 pg_catalog.set_config('synchronous_commit', NULL, true),
@@ -59,7 +59,7 @@ extension Session {
     /// Enqueues BEGIN and the settings of a transaction in a session that other clients use, too. Another server than
     /// the one that was checked ends the connection, so that the next one is checked: before COMMIT was sent the
     /// transaction is lost, with COMMIT its outcome is unknown.
-    func beginShared(_ isolation: Isolation) throws(DatabaseError) {
+    func beginShared(_ isolation: Isolation, _ planning: Planning = .eachTime) throws(DatabaseError) {
         switch isolation {
         case .readCommitted: try enqueueAnywhere(SharedSessionStatements.begin, ())
         case .snapshot: try enqueueAnywhere(isolation.begin, ())
@@ -68,7 +68,8 @@ extension Session {
         let settings = wire.settings
         let values = (
             settings.schema.map { "\(SchemaName.quoted($0)), pg_temp" },
-            "\(settings.statementMilliseconds)", "\(settings.idleTransactionMilliseconds)"
+            "\(settings.statementMilliseconds)", "\(settings.idleTransactionMilliseconds)",
+            settings.lockTimeout(planning)
         )
         try enqueueAnywhere(SharedSessionStatements.settings, values, mayFollowCommit: true) { result in
             do throws(DatabaseError) {

@@ -63,7 +63,7 @@ extension Session {
                 try enqueueAnywhere(isolation.begin, ())
                 try plan(planning)
             // Planned each time: a plan that is kept is the session's.
-            case .transaction: try beginShared(isolation)
+            case .transaction: try beginShared(isolation, planning)
             }
             verdict = try body(self)
             if !wire.mayTravelWithCommit { try wire.collect() }

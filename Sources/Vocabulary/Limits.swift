@@ -58,6 +58,9 @@ package enum Limits {
     package static let changePollInterval: Duration = .seconds(30)
     /// Statement time-out while the events of a batch that a time-out ended are tried one by one.
     package static let isolationStatementTimeout: Duration = .seconds(2)
+    /// How long each of these tries waits for a lock. A batch of 500 is halved nine times until the event is alone whose
+    /// lock somebody holds: all others are stored before a webhook's answer is due.
+    package static let isolationLockWait: Duration = .milliseconds(250)
     /// How long the events of such a batch are tried one by one; the rest is then answered 503.
     package static let isolationTimeout: Duration = .seconds(30)
 
@@ -258,6 +261,9 @@ package enum Limits {
     package static let connectTimeout: Duration = .seconds(5)
     /// `[database] statement_timeout` default.
     package static let statementTimeout: Duration = .seconds(30)
+    /// How long the transactions that record and settle wait for a lock: somebody may hold one without an end. Longer
+    /// than `deadlock_timeout` usually is, so that a deadlock is found first; shorter than `acknowledgementTimeout`.
+    package static let lockWait: Duration = .seconds(5)
     /// Time beyond the statement time-out after which Posthouse's own deadline ends every wait on the socket.
     package static let statementDeadlineMargin: Duration = .seconds(5)
     /// Wait before a reconnect: doubles from the first value to the second.

@@ -15,7 +15,7 @@ enum DatabaseAccess {
         try ConnectionSettings(
             connectionString, connectTimeout: Limits.connectTimeout, statementTimeout: statementTimeout,
             deadlineMargin: Limits.statementDeadlineMargin, idleTransactionTimeout: idleTransactionTimeout,
-            schema: schema, pooling: pooling)
+            lockWait: Limits.lockWait, schema: schema, pooling: pooling)
     }
 
     /// Settings for `connectionString` by the other keys of `[database]`.

@@ -91,6 +91,24 @@ struct RecorderTests {
         }
     }
 
+    @Test("An event whose purchase somebody has locked is answered 503 alone; the others are stored meanwhile")
+    func lockedPurchase() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon(
+                settings: TestLedger.settings(ledger.connectionString, lockWait: .seconds(2)))
+            await daemon.record([.sample("A", purchase: "subs_5")])
+            let batch = (0..<8).map { Event.sample("B", purchase: "subs_\($0)") }
+            let answers = try await ledger.during("SELECT FROM purchases WHERE key = 'subs_5' FOR UPDATE") {
+                await daemon.record(batch)
+            }
+            #expect(answers == (0..<8).map { $0 == 5 ? .unavailable : .stored })
+            let reasons = daemon.log.all { if case .refused(_, _, let reason) = $0 { reason } else { nil } }
+            #expect(reasons.contains { $0.contains("55P03") })
+            #expect(await daemon.record([batch[5]]) == [.stored])
+            #expect(try ledger.psql("SELECT count(*) FROM events") == "9")
+        }
+    }
+
     @Test("Quarantine keeps one row for each body of a source")
     func quarantine() async throws {
         try await TestLedger.run { ledger in

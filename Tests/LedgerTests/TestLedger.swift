@@ -50,13 +50,15 @@ final class TestLedger: Sendable {
         try result.get()
     }
 
-    static func settings(_ connectionString: String, schema: String? = nil) throws -> ConnectionSettings {
+    static func settings(
+        _ connectionString: String, schema: String? = nil, lockWait: Duration? = nil
+    ) throws -> ConnectionSettings {
         try ConnectionSettings(
             connectionString, connectTimeout: .seconds(120), statementTimeout: .seconds(120),
             deadlineMargin: .seconds(60),
             // Hundreds of tests share the processors: one of them may wait for its turn inside a transaction, another
             // for its lock.
-            idleTransactionTimeout: .seconds(300), schema: schema)
+            idleTransactionTimeout: .seconds(300), lockWait: lockWait, schema: schema)
     }
 
     func connect() async throws -> Connection { try await Connection.open(Self.settings(connectionString)) }

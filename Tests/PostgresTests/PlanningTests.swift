@@ -7,10 +7,11 @@ import Testing
         "planning",
         """
         SELECT concat_ws(' ', current_setting('plan_cache_mode'), current_setting('enable_seqscan'),
-            current_setting('enable_hashjoin'), current_setting('enable_mergejoin'))
+            current_setting('enable_hashjoin'), current_setting('enable_mergejoin'),
+            current_setting('lock_timeout'))
         """)
-    private static let byIndex = "force_generic_plan off off off"
-    private static let eachTime = "force_custom_plan on on on"
+    private static let byIndex = "force_generic_plan off off off 0"
+    private static let eachTime = "force_custom_plan on on on 0"
 
     /// What is in force in a transaction of that kind; nil: outside one.
     private func inForce(_ planning: Planning?, _ connection: Connection) async throws -> String? {
@@ -67,7 +68,7 @@ import Testing
                 try session.script("SET enable_hashjoin = on")
             }
         }
-        #expect(try await inForce(.onceByIndex, connection) == "force_generic_plan off on off")
+        #expect(try await inForce(.onceByIndex, connection) == "force_generic_plan off on off 0")
     }
 
     @Test("A role's own setting is what comes back") func role() async throws {
@@ -79,6 +80,17 @@ import Testing
         }
         let connection = try await Connection.open(settings(database))
         #expect(try await inForce(.onceByIndex, connection) == Self.byIndex)
-        #expect(try await inForce(nil, connection) == "force_custom_plan on on off")
+        #expect(try await inForce(nil, connection) == "force_custom_plan on on off 0")
+    }
+
+    @Test("Where they are planned once, they wait for a lock as long as the connection's settings say")
+    func lockWait() async throws {
+        let settings = try ConnectionSettings(
+            TestCluster.shared.createDatabase(), connectTimeout: .seconds(120), statementTimeout: .seconds(120),
+            deadlineMargin: .seconds(60), lockWait: .milliseconds(1_500))
+        let connection = try await Connection.open(settings)
+        for (kind, expected) in [(nil, "0"), (.onceByIndex, "1500ms"), (.eachTime, "0")] as [(Planning?, String)] {
+            #expect(try await inForce(kind, connection)?.hasSuffix(" \(expected)") == true)
+        }
     }
 }

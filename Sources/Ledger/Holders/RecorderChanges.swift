@@ -31,13 +31,13 @@ extension Recorder {
             for happening in committed.happenings { observe(happening) }
             report(committed.leftOut)
             return current.withLock { $0 } != nil
-        } catch let error as DatabaseError where error.mayBeOneEvent || error.isStatementTimeout {
+        } catch let error as DatabaseError where error.mayBeOneEvent || error.isTimeout {
             guard let row = current.withLock({ $0 }) else {
                 observe(.warning("a change of a holder is applied further later: \(error)"))
                 return false
             }
             // It would delay the changes after it.
-            if error.isStatementTimeout {
+            if error.isTimeout {
                 unfinished.postpone(row)
                 observe(
                     .warning("a change of a holder (row \(row) of holder_changes) is applied further later: \(error)"))

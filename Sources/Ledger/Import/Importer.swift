@@ -56,7 +56,7 @@ package struct Importer: Sendable {
         do throws(DatabaseError) {
             return try await commit(events)
         } catch {
-            guard error.mayBeOneEvent || error.isStatementTimeout else { throw error }
+            guard error.mayBeOneEvent || error.isTimeout else { throw error }
             if events.count == 1 {
                 guard error.isOfTheEvent else { throw error }
                 return [.refused(reason: "the database cannot store it: \(error)")]
@@ -87,7 +87,7 @@ package struct Importer: Sendable {
                 }
             } catch  where mode != .insertIfAbsent && error.isThereAlready {
                 mode = .insertIfAbsent
-            } catch  where error.isCollision || error.isOfFormBefore || error.isWithoutPartition {
+            } catch  where error.isCollision || error.isLockTimeout || error.isOfFormBefore || error.isWithoutPartition {
                 if attempt >= Recorder.collisionsMax { throw error }
             }
         }

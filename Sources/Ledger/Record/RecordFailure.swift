@@ -24,6 +24,16 @@ extension DatabaseError {
         return refusal.sqlState.code == "57014"
     }
 
+    /// Whether `lock_timeout` ended it (lock_not_available): somebody holds a lock, of one event's purchase or of
+    /// more.
+    var isLockTimeout: Bool {
+        guard case .refused(let refusal) = self else { return false }
+        return refusal.sqlState.code == "55P03"
+    }
+
+    /// Whether time ended it, for which one event of many may be the cause.
+    var isTimeout: Bool { isStatementTimeout || isLockTimeout }
+
     /// Whether what is stored can be the cause: a damaged page or value (class XX, 58030), or a value that cannot be
     /// sent (class 22).
     var isOfWhatIsRead: Bool {
@@ -32,7 +42,7 @@ extension DatabaseError {
     }
 
     /// Whether another transaction or a lack of resources was the cause.
-    var isCollision: Bool { isRetryable && !isStatementTimeout }
+    var isCollision: Bool { isRetryable && !isTimeout }
 
     /// Whether the event's own content is the cause and every attempt will fail: its data, or a size that exceeds the
     /// server's limits (class 54, as of an index row).
@@ -61,9 +71,11 @@ extension DatabaseError {
     }
 
     /// Whether the batch may be run again: after a collision, and once after a lost connection, because a buyer waits
-    /// for each answer, and what was committed after all is then found to be a duplicate. After a time-out once, unless
-    /// events are being tried apart because of one.
+    /// for each answer, and what was committed after all is then found to be a duplicate. After a statement's time-out
+    /// once, unless events are being tried apart because of one. Not after the wait for a lock: its holder is not done
+    /// soon.
     func mayRunAgain(after attempt: Int, isApart: Bool) -> Bool {
+        if isLockTimeout { return false }
         if isStatementTimeout { return attempt == 1 && !isApart }
         if isCollision { return attempt < Recorder.collisionsMax }
         return switch self {

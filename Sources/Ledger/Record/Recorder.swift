@@ -104,8 +104,8 @@ package struct Recorder: Sendable {
             for outcome in committed.outcomes { observe(outcome) }
             for happening in committed.happenings { observe(happening) }
             report(committed.leftOut)
-        } catch let error as DatabaseError where events.count > 1 && (error.mayBeOneEvent || error.isStatementTimeout) {
-            let deadline = error.isStatementTimeout ? deadline ?? .now + Limits.isolationTimeout : deadline
+        } catch let error as DatabaseError where events.count > 1 && (error.mayBeOneEvent || error.isTimeout) {
+            let deadline = error.isTimeout ? deadline ?? .now + Limits.isolationTimeout : deadline
             let middle = events.count / 2
             await record(Array(events[..<middle]), apartUntil: deadline)
             await record(Array(events[middle...]), apartUntil: deadline)
@@ -179,9 +179,11 @@ package struct Recorder: Sendable {
         preconditionFailure("the loop ends by returning or throwing")
     }
 
-    /// Sets `statement_timeout` to `Limits.isolationStatementTimeout`, unless the session's is shorter.
+    /// Sets `statement_timeout` to `Limits.isolationStatementTimeout`, unless the session's is shorter, and
+    /// `lock_timeout`.
     private static let apartTimeout = """
-        SELECT set_config('statement_timeout', least(setting::bigint, \(Limits.isolationStatementTimeout.wholeMilliseconds))::text, true)
+        SELECT set_config('statement_timeout', least(setting::bigint, \(Limits.isolationStatementTimeout.wholeMilliseconds))::text, true),
+            set_config('lock_timeout', '\(Limits.isolationLockWait.wholeMilliseconds)', true)
         FROM pg_settings WHERE name = 'statement_timeout'
         """
 
