@@ -183,7 +183,8 @@ enum EventTypes {
     private static let own = [
         "SESSION_ANONYMOUS_STARTED", "SESSION_LOGIN", "SESSION_LOGOUT", "SESSION_EXPIRED", "DATA_RESET",
         "IDENTIFIED", "LOGGED_OUT", "RESTORED", "ENTITLEMENT_GRANTED", "ENTITLEMENT_REVOKED", "USER_CREATED",
-        "TRANSFER", "SUBSCRIBER_ALIAS", "TEMPORARY_ENTITLEMENT_GRANT", "TEST", "VIRTUAL_CURRENCY_TRANSACTION",
+        "TRANSFER", "PURCHASE_REDEEMED", "SUBSCRIBER_ALIAS", "TEMPORARY_ENTITLEMENT_GRANT", "TEST",
+        "VIRTUAL_CURRENCY_TRANSACTION",
         "access_level_updated", "trial_active", "trial_still_active", "refund_consumption", "refund_declined",
         "user_created", "paywall_shown", "paywall_closed", "paywall_checkout_initiated", "paywall_checkout_cancelled",
     ]

@@ -74,7 +74,9 @@ import Vocabulary
             ("app_store", "refund", true), ("play_store", "upgraded", true), ("app_store", "billing_error", true),
         ])
     func anUpgradeIsNoLossWhereThePurchaseGoesOn(_ store: String, _ reason: String, _ isLoss: Bool) throws {
-        let fields = [("store", String?.some("\"\(store)\"")), ("cancellation_reason", "\"\(reason)\"")]
+        let fields: [(String, String?)] = [
+            ("store", "\"\(store)\""), ("cancellation_reason", "\"\(reason)\""), ("profile_has_access_level", nil),
+        ]
         for name in ["subscription_refunded", "subscription_expired"] {
             let end = try adapty(AdaptyFixtures.event(name, fields))
             #expect(end.ownFacts.map(\.kind) == (isLoss ? [.loss] : []) && end.facts.isEmpty == !isLoss)

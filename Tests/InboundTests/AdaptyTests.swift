@@ -100,6 +100,30 @@ import Vocabulary
         #expect(try !adapty(AdaptyFixtures.event(name)).yieldsTransaction)
     }
 
+    /// The page "Webhook event types and fields": a renewal that is switched on again with another product is still
+    /// reported with the one before.
+    @Test(arguments: AdaptyNames.all) func aChangedRenewalNamesTheProductBefore(_ name: String) throws {
+        let event = try adapty(AdaptyFixtures.event(name, [("profile_has_access_level", nil)]))
+        #expect(event.purchase?.product == "weekly_499")
+        #expect(event.yieldsProduct == name.contains("_renewal_"))
+    }
+
+    /// `profile_has_access_level`: "whether the profile has an active access level".
+    @Test(arguments: [("true", true), ("false", false), (nil, false), ("null", false)] as [(String?, Bool)])
+    func aRefundOfAPastPeriodEndsNothing(_ profileHas: String?, _ keepsAccess: Bool) throws {
+        let fields = [("profile_has_access_level", profileHas)]
+        let refund = try adapty(AdaptyFixtures.event("subscription_refunded", fields))
+        #expect(refund.ownFacts.map(\.kind) == (keepsAccess ? [] : [.loss]) && refund.facts.isEmpty == keepsAccess)
+        #expect(refund.type == "SUBSCRIPTION_REFUNDED_REVOKED" && refund.transaction?.status == "REVOKED")
+        #expect(refund.yieldsProduct == keepsAccess)
+        // Of a one-time purchase there is no other period.
+        let oneTime = try adapty(AdaptyFixtures.event("non_subscription_purchase_refunded", fields))
+        let lifetime = try adapty(AdaptyFixtures.event("subscription_refunded", fields + [("is_lifetime", "true")]))
+        for refund in [oneTime, lifetime] {
+            #expect(refund.ownFacts.map(\.kind) == [.loss] && !refund.yieldsProduct)
+        }
+    }
+
     @Test func theTableHoldsEveryKnownName() {
         let known = SourceAdapters.adapter(for: .adapty).knownEventNames
         #expect(known.count == 18)
@@ -120,6 +144,9 @@ import Vocabulary
             ("introductory", "pay_up_front", "INTRO_OFFER", "INTRO_OFFER_STARTED"),
             ("promotional", "free_trial", "PROMOTIONAL_OFFER", "PROMOTIONAL_OFFER_STARTED"),
             ("winback", "pay_up_front", "PROMOTIONAL_OFFER", "PROMOTIONAL_OFFER_STARTED"),
+            ("win_back", "pay_up_front", "PROMOTIONAL_OFFER", "PROMOTIONAL_OFFER_STARTED"),
+            ("retention", "pay_as_you_go", "PROMOTIONAL_OFFER", "PROMOTIONAL_OFFER_STARTED"),
+            ("offer_code", "free_trial", "PROMO_CODE", "PROMO_CODE_STARTED"),
             ("", "", "NONE", "SUBSCRIPTION_STARTED"),
         ])
     func theOfferShowsWhatStarted(_ category: String, _ discount: String, _ offer: String, _ type: String) throws {

@@ -105,9 +105,42 @@ import Vocabulary
         let stated = try event(body, from: Self.source)
         #expect(stated.facts.map(\.kind) == (isLoss ? [.loss] : []))
         #expect(stated.type == "SUBSCRIPTION_REFUNDED_REVOKED" && stated.transaction?.status == "REVOKED")
+        #expect(stated.purchase?.product == "com.example.monthly" && stated.yieldsProduct == !isLoss)
         let over = body.replacing("2024-06-05T07:24:00.000Z", with: "2020-06-05T07:24:00.000Z")
         let ended = try event(over, from: Self.source)
-        #expect(ended.facts.map(\.kind) == [.loss])
+        #expect(ended.facts.map(\.kind) == [.loss] && !ended.yieldsProduct)
+        let oneTime = try event(
+            Self.line(status, of: ApphudFixtures.named("non_renewing_purchase_refunded")), from: Self.source)
+        #expect(oneTime.facts.map(\.kind) == [.loss] && !oneTime.yieldsProduct)
+    }
+
+    /// Before the app sets its user, the user is the device.
+    @Test func aLossIsAlsoOneOfTheUsersDevices() throws {
+        let devices = """
+            [{"device_id":"device-1"},{"device_id":"user-1"},{"device_id":"device-1"},{"device_id":2},{"id":"x"},7,\
+            {"device_id":null},{"device_id":"\(String(repeating: "x", count: 1_025))"}]
+            """
+        func stated(_ name: String) throws -> [Fact] {
+            let body = Self.line("refunded", of: ApphudFixtures.named(name))
+            return try event(ApphudFixtures.user([("devices", devices)], of: body), from: Self.source).facts
+        }
+        for name in ["non_renewing_purchase_refunded", "subscription_refunded", "subscription_expired"] {
+            let facts = try stated(name)
+            #expect(facts.map(\.holder) == [.user("user-1"), .user("device-1"), .user("2")])
+            #expect(facts.map(\.endsAccessOnly) == [false, true, true])
+            #expect(facts.allSatisfy { $0.kind == .loss && $0.isRevoked == name.hasSuffix("_refunded") })
+        }
+        for name in ["non_renewing_purchase", "subscription_renewed"] {
+            #expect(try stated(name).map(\.holder) == [.user("user-1")])
+        }
+    }
+
+    @Test func ofMoreDevicesThanAnyCustomerHasTheFirstCount() throws {
+        let devices = (0..<(Limits.customerDevicesMax + 1)).map { #"{"device_id":"device-\#($0)"}"# }
+        let body = ApphudFixtures.user(
+            [("devices", "[" + devices.joined(separator: ",") + "]")],
+            of: ApphudFixtures.named("non_renewing_purchase_refunded"))
+        #expect(try event(body, from: Self.source).facts.count == 1 + Limits.customerDevicesMax)
     }
 
     /// Even where such an event names a product, or comes with a receipt, it bought nothing.

@@ -318,6 +318,15 @@ struct AppleTests {
         #expect(event.purchase?.product == nil && event.transaction != nil)
     }
 
+    /// Oracle: the pages of the four types: the transaction is the one that is refunded or asked about.
+    @Test("What is about one payment names its product, which need not be the purchase's any more", arguments: rows)
+    func productOfPayment(_ row: Row) throws {
+        let event = try apple(
+            AppleFixtures.notification(row.name, transaction: row.transaction, renewal: row.renewal, data: row.data))
+        let types = ["REFUND", "REFUND_DECLINED", "REFUND_REVERSED", "CONSUMPTION_REQUEST"]
+        #expect(event.yieldsProduct == types.contains(row.name) && event.purchase?.product != nil)
+    }
+
     @Test(
         "The offer of the period, not of the next one, is the transaction's",
         arguments: [

@@ -53,7 +53,13 @@ import Vocabulary
             revenueCat: (
                 "CANCELLATION", [("cancel_reason", "\"CUSTOMER_SUPPORT\""), ("expiration_at_ms", "1731667536000")]
             ),
-            adapty: ("subscription_refunded", [("subscription_expires_at", "\"2024-11-15T10:45:36.000000+0000\"")])),
+            adapty: (
+                "subscription_refunded",
+                [
+                    ("subscription_expires_at", "\"2024-11-15T10:45:36.000000+0000\""),
+                    ("profile_has_access_level", "false"),
+                ]
+            )),
         Case(
             type: "GRACE_PERIOD_STARTED", purchasely: [("subscription_status", "\"IN_GRACE_PERIOD\"")],
             revenueCat: ("BILLING_ISSUE", [("grace_period_expiration_at_ms", "1732272258594")]),
@@ -122,8 +128,8 @@ import Vocabulary
     @Test func everyTypeIsOneThatPurchaselyHasOrTheVendorsOwn() {
         let shared = Set(Purchasely().knownEventNames)
         let own = [
-            "TEST", "TRANSFER", "SUBSCRIBER_ALIAS", "TEMPORARY_ENTITLEMENT_GRANT", "VIRTUAL_CURRENCY_TRANSACTION",
-            "access_level_updated",
+            "TEST", "TRANSFER", "PURCHASE_REDEEMED", "SUBSCRIBER_ALIAS", "TEMPORARY_ENTITLEMENT_GRANT",
+            "VIRTUAL_CURRENCY_TRANSACTION", "access_level_updated",
         ]
         for name in RevenueCatNames.all {
             let type = RevenueCatNames.meaning(of: name, RevenueCatNames.Details()).type

@@ -3,8 +3,8 @@ import Vocabulary
 
 @testable import Inbound
 
-/// Holders, their links, TRANSFER, and what is no readable envelope. Oracle: Domain.md, "Readable envelope", and
-/// RevenueCat's pages "Identifying customers" and "Event types and fields".
+/// Holders, their links, TRANSFER and PURCHASE_REDEEMED, and what is no readable envelope. Oracle: Domain.md, "Readable
+/// envelope", and RevenueCat's pages "Identifying customers" and "Event types and fields".
 @Suite struct RevenueCatCustomerTests {
     static let a1 = "$RCAnonymousID:a1"
     static let a2 = "$RCAnonymousID:a2"
@@ -138,6 +138,44 @@ import Vocabulary
         [nil, "null", "[]", "[null]", "[\"\"]", "[{}]", "\"u\"", "{}"])
     func aTransferOfNobodyIsQuarantined(_ key: String, _ raw: String?) {
         #expect(Self.reason("TRANSFER", [(key, raw)]) == "event.\(key) names nobody")
+    }
+
+    // MARK: PURCHASE_REDEEMED
+
+    @Test(arguments: moves.indices, ["alias", "transfer"]) func aRedemptionMovesAllThatTheOldOnesHold(
+        _ index: Int, _ outcome: String
+    ) throws {
+        let move = Self.moves[index]
+        let event = try revenueCat(
+            "PURCHASE_REDEEMED",
+            [
+                ("redeemed_from", Self.texts(move.from)), ("redeemed_by", Self.texts(move.to)),
+                ("redemption_outcome", "\"\(outcome)\""),
+            ])
+        #expect(event.name == "PURCHASE_REDEEMED" && event.type == "PURCHASE_REDEEMED")
+        #expect(event.holder == move.receiver)
+        #expect(
+            event.change
+                == (move.losers.isEmpty ? nil : .move(from: move.losers, to: move.receiver, isNative: true)))
+        #expect(event.links == move.linked.map { HolderLink(anonymousID: $0, userID: move.receiver.id) })
+        #expect(event.purchase == nil && event.transaction == nil && event.facts.isEmpty)
+        #expect(event.vendorEventID == "0a1b2c3d-0000-4000-8000-000000000003")
+    }
+
+    @Test(arguments: ["\"redeemer_owns\"", "\"something_new\"", "7", "null", nil] as [String?])
+    func anotherOutcomeMovesNothing(_ outcome: String?) throws {
+        let event = try revenueCat("PURCHASE_REDEEMED", [("redemption_outcome", outcome)])
+        #expect(event.change == nil && event.facts.isEmpty && event.holder == .user("user-new"))
+    }
+
+    @Test(arguments: [nil, "null", "[]"] as [String?])
+    func aPurchaseThatNobodyHadIsRedeemed(_ from: String?) throws {
+        let event = try revenueCat("PURCHASE_REDEEMED", [("redeemed_from", from)])
+        #expect(event.change == nil && event.holder == .user("user-new"))
+    }
+
+    @Test func aRedemptionByNobodyIsQuarantined() {
+        #expect(Self.reason("PURCHASE_REDEEMED", [("redeemed_by", "[]")]) == "event.redeemed_by names nobody")
     }
 
     // MARK: The envelope

@@ -17,7 +17,7 @@ enum RevenueCatFixtures {
     static let anonymous = "$RCAnonymousID:0f1e2d3c4b5a69788796a5b4c3d2e1f0"
     static let otherAnonymous = "$RCAnonymousID:ffffffff4b5a69788796a5b4c3d2e1f0"
 
-    /// A subscription's event, the field set of every type but TRANSFER.
+    /// A subscription's event, the field set of every type but TRANSFER and PURCHASE_REDEEMED.
     static let initialPurchase = """
         {
           "event": {
@@ -82,9 +82,36 @@ enum RevenueCatFixtures {
         }
         """
 
+    /// No `app_user_id`, no product, no transaction.
+    static let redemption = """
+        {
+          "event": {
+            "app_id": "app0123456789",
+            "event_timestamp_ms": 1658726378679,
+            "id": "0a1b2c3d-0000-4000-8000-000000000003",
+            "redeemed_from": [
+              "\(anonymous)"
+            ],
+            "redeemed_by": [
+              "user-new"
+            ],
+            "redemption_outcome": "alias",
+            "type": "PURCHASE_REDEEMED",
+            "environment": "PRODUCTION"
+          },
+          "api_version": "1.0"
+        }
+        """
+
     /// Another type with what is particular about its sample.
     static func event(_ type: String, _ fields: [(String, String?)] = []) -> String {
-        setting([("type", "\"\(type)\"")] + fields, in: type == "TRANSFER" ? transfer : initialPurchase)
+        let shape =
+            switch type {
+            case "TRANSFER": transfer
+            case "PURCHASE_REDEEMED": redemption
+            default: initialPurchase
+            }
+        return setting([("type", "\"\(type)\"")] + fields, in: shape)
     }
 
     /// `fields` (raw JSON values) set in the body's event or, where nil, taken out of it.
@@ -109,6 +136,7 @@ enum RevenueCatFixtures {
     static let published: [String] = [
         initialPurchase,
         transfer,
+        redemption,
         event("INITIAL_PURCHASE", [("period_type", "\"TRIAL\""), ("store", "\"PLAY_STORE\"")]),
         event("RENEWAL", [("is_trial_conversion", "false")]),
         event("CANCELLATION", [("cancel_reason", "\"UNSUBSCRIBE\"")]),

@@ -42,8 +42,9 @@ import Vocabulary
 
     @Test(arguments: RevenueCatFixtures.published) func everyPublishedShapeIsRead(_ body: String) throws {
         let event = try revenueCat(body)
-        #expect((event.purchase == nil) == (event.name == "TRANSFER"))
-        #expect((event.change == nil) == (event.name != "TRANSFER"))
+        let isOfCustomers = ["TRANSFER", "PURCHASE_REDEEMED"].contains(event.name)
+        #expect((event.purchase == nil) == isOfCustomers)
+        #expect((event.change != nil) == isOfCustomers)
     }
 
     /// Oracle: the pages "Event flows" and "Event types and fields": BILLING_ISSUE alone has the end of a grace period.
@@ -133,10 +134,23 @@ import Vocabulary
         Row("PRODUCT_CHANGE", "SUBSCRIPTION_CROSSGRADED", nil, nil),
         Row("SUBSCRIPTION_EXTENDED", "SUBSCRIPTION_DEFERRED", .gain, "AUTO_RENEWING"),
         Row("REFUND_REVERSED", "SUBSCRIPTION_REACTIVATED", .gain, "AUTO_RENEWING"),
+        Row(
+            "REFUND_REVERSED", [("expiration_at_ms", "1658726378680")], "SUBSCRIPTION_REACTIVATED", .gain,
+            "AUTO_RENEWING"),
+        // Its period is over: nothing is given back but the money.
+        Row("REFUND_REVERSED", [("expiration_at_ms", "1658726378679")], "SUBSCRIPTION_REACTIVATED", nil, nil),
         Row("REFUND_REVERSED", [("expiration_at_ms", "null")], "PURCHASE_VALIDATED", .gain, nil),
         Row(
             "CANCELLATION", [("cancel_reason", "\"CUSTOMER_SUPPORT\""), ("expiration_at_ms", nil)], "DEACTIVATE", .loss,
             "REVOKED"),
+        // A one-time purchase has no EXPIRATION, whatever the reason.
+        Row(
+            "CANCELLATION", [("cancel_reason", "\"UNKNOWN\""), ("expiration_at_ms", "null")], "DEACTIVATE", .loss,
+            "REVOKED"),
+        Row(
+            "CANCELLATION", [("cancel_reason", "\"DEVELOPER_INITIATED\""), ("expiration_at_ms", nil)], "DEACTIVATE",
+            .loss, "REVOKED"),
+        Row("CANCELLATION", [("cancel_reason", nil), ("expiration_at_ms", nil)], "DEACTIVATE", .loss, "REVOKED"),
         Row("TEMPORARY_ENTITLEMENT_GRANT", "TEMPORARY_ENTITLEMENT_GRANT", .gain, nil),
         Row("SUBSCRIBER_ALIAS", "SUBSCRIBER_ALIAS", nil, nil),
         Row("VIRTUAL_CURRENCY_TRANSACTION", "VIRTUAL_CURRENCY_TRANSACTION", nil, nil),
@@ -158,8 +172,8 @@ import Vocabulary
 
     @Test func theTableHoldsEveryKnownName() {
         let known = SourceAdapters.adapter(for: .revenuecat).knownEventNames
-        #expect(Set(known).count == known.count && known.count == 16)
-        #expect(Set(known).subtracting(Self.rows.map(\.type)) == ["TRANSFER"])
+        #expect(Set(known).count == known.count && known.count == 17)
+        #expect(Set(known).subtracting(Self.rows.map(\.type)) == ["TRANSFER", "PURCHASE_REDEEMED"])
     }
 
     // MARK: Purchase and transaction
@@ -171,6 +185,19 @@ import Vocabulary
         #expect(event.scope.environment == "SANDBOX")
         #expect(event.purchase == nil && event.transaction == nil)
         #expect(event.facts.isEmpty && event.money == nil)
+    }
+
+    /// Oracle: RevenueCat's sample of the type: it names a product and an end, and neither a transaction nor an
+    /// environment.
+    @Test func aTemporaryGrantIsOfNoPurchase() throws {
+        let absent = [
+            "transaction_id", "original_transaction_id", "environment", "original_app_user_id", "aliases",
+            "period_type", "currency", "price", "price_in_purchased_currency", "is_family_share",
+        ]
+        let event = try revenueCat("TEMPORARY_ENTITLEMENT_GRANT", absent.map { ($0, nil) })
+        #expect(event.type == "TEMPORARY_ENTITLEMENT_GRANT" && event.holder == .user("user-1"))
+        #expect(event.scope.environment == "PRODUCTION", "that of the source")
+        #expect(event.purchase == nil && event.transaction == nil && event.facts.isEmpty)
     }
 
     /// Oracle: the page "Common Webhook Flows": PRODUCT_CHANGE is sent with the renewal that names the new product, or
@@ -198,7 +225,9 @@ import Vocabulary
     }
 
     @Test(
-        arguments: RevenueCat().knownEventNames.filter { !["TRANSFER", "VIRTUAL_CURRENCY_TRANSACTION"].contains($0) })
+        arguments: RevenueCat().knownEventNames.filter {
+            !["TRANSFER", "PURCHASE_REDEEMED", "VIRTUAL_CURRENCY_TRANSACTION"].contains($0)
+        })
     func whatNeverEndsIsAOneTimePurchase(_ type: String) throws {
         let mayBeOneTime = ["NON_RENEWING_PURCHASE", "CANCELLATION", "REFUND_REVERSED"].contains(type)
         let without = try revenueCat(type, [("expiration_at_ms", "null")])

@@ -93,6 +93,9 @@ def facts_of(step: dict) -> list[Fact]:
     if step["source"] == "revenuecat" and says == "revoked" and (step.get("until") or step["at"]) > step["at"]:
         # Refunded without being cancelled: its period lasts.
         return []
+    if step.get("past_period"):
+        # What is refunded is a period before the one that is paid.
+        return []
     if step["source"] not in SHARING and step.get("identity"):
         # One holder at a time: of an install that is logged in it is the identity.
         holder = step["identity"]
@@ -118,7 +121,9 @@ def facts_of(step: dict) -> list[Fact]:
 
 
 def aliases_of(step: dict) -> list[str]:
-    """Anonymous ids of the holder, who may have had the purchase by them before it was known whose they are."""
+    """Other ids of the holder, who may have had the purchase by them before it was known whose they are."""
+    if step.get("devices"):
+        return [f"user:{device}" for device in step["devices"]]
     is_named = step["source"] in ("adapty", "single") or step.get("seen_anonymous")
     return [f"anon:{anonymous}" for anonymous, _ in step.get("links", [])] if is_named else []
 
@@ -129,8 +134,10 @@ def identity_of(step: dict) -> list[str]:
 
 
 def named_at(step: dict) -> int:
-    """As of when the product is the purchase's. A change of product names the one before it: any other knows better."""
-    return -(1 << 62) if step["source"] == "revenuecat" and step["says"] == "note" else step["at"]
+    """As of when the product is the purchase's. A change of product or of the renewal names the one before it, and so
+    does a refund of a past period: any other knows better."""
+    is_before = step["source"] in ("revenuecat", "adapty") and step["says"] == "note" or step.get("past_period")
+    return -(1 << 62) if is_before else step["at"]
 
 
 def is_one_time(steps: list[dict], purchase: str) -> bool:

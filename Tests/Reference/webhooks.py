@@ -138,6 +138,8 @@ class Writer:
                     says, "autorenew_disabled")
         environment = step.get("environment", "PRODUCTION").lower()
         status = {"loss": "expired", "revoked": "refunded"}.get(says, "regular")
+        if step.get("past_period"):
+            status = "regular"
         line = {"id": "line-" + self.name(step["purchase"]), "product_id": "premium", "status": status,
                 "environment": environment, "store": "app_store",
                 "original_transaction_id": self.name(step["purchase"])}
@@ -152,9 +154,11 @@ class Writer:
                 "id": f"{step['id']}-{self.tag}", "name": name, "created_at": iso(self.ms(step["at"])),
                 "store": "app_store",
                 "properties": {"product_id": "premium", "family_shared": step.get("family", False)},
-                "receipt": {"transaction_id": self.name(step["purchase"]) + "-t", "product_id": "premium",
+                "receipt": {"transaction_id": self.name(step["purchase"]) + "-t",
+                            "product_id": step.get("product", "premium"),
                             "original_transaction_id": self.name(step["purchase"])}},
-            "user": {"user_id": self.name(step["holder"]), "subscriptions": [line]}}
+            "user": {"user_id": self.name(step["holder"]), "subscriptions": [line],
+                     "devices": [{"device_id": self.name(device)} for device in step.get("devices", [])]}}
 
     @staticmethod
     def apphud_headers(_: bytes, __: dict) -> dict[str, str]:
@@ -213,6 +217,8 @@ class Writer:
             "profile_event_id": f"{step['id']}-{self.tag}", "vendor_product_id": step.get("product", "premium"),
             "transaction_id": self.name(step["purchase"]) + "-t",
             "original_transaction_id": self.name(step["purchase"])}
+        if says == "revoked":
+            properties["profile_has_access_level"] = step.get("past_period", False)
         if step.get("access_level"):
             name = "access_level_updated"
             properties |= {"is_active": says == "gain", "is_refund": says == "revoked"}

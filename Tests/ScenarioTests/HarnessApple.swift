@@ -61,6 +61,7 @@ struct AppStore: Sendable {
         let number: Int
         let start: Int64
         let end: Int64
+        var product = "plus.weekly"
 
         var transaction: String { number == 0 ? purchase : purchase + String(number) }
     }
@@ -82,7 +83,7 @@ struct AppStore: Sendable {
         let transaction = try sign(
             #"""
             {"transactionId":"\#(period.transaction)","originalTransactionId":"\#(period.purchase)",
-            "bundleId":"\#(Self.bundleID)","productId":"plus.weekly","purchaseDate":\#(period.start),
+            "bundleId":"\#(Self.bundleID)","productId":"\#(period.product)","purchaseDate":\#(period.start),
             "expiresDate":\#(period.end),"quantity":1,"type":"Auto-Renewable Subscription",
             "inAppOwnershipType":"PURCHASED","signedDate":\#(at),"environment":"Production","price":990,
             "currency":"EUR"\#(token)\#(refund)}

@@ -76,6 +76,50 @@ import Vocabulary
         #expect(trace.output.contains("SUBSCRIPTION_RECEIVED"), "\(trace.output) \(trace.errors)")
     }
 
+    @Test("A web purchase that is redeemed passes once, also where a TRANSFER says so, too, in every order of arrival")
+    func redemption() throws {
+        let receiver = try Receiver()
+        let relay = try Relay.running(
+            [.init("backend", receiver, ["events": #"["SUBSCRIPTION_*ED"]"#])],
+            sources: [.init(name: "revenuecat", secrets: ["revenuecat-secret"])])
+        defer { relay.end() }
+        let orders = permutations([0, 1, 2])
+        for (index, order) in orders.enumerated() {
+            let environment = "ENV\(index)"
+            let bodies = [
+                Self.revenueCat(
+                    "INITIAL_PURCHASE", "$RCAnonymousID:web", transaction: "1", at: 0, environment: environment),
+                """
+                {"event":{"id":"redeemed-\(environment)","type":"PURCHASE_REDEEMED",\
+                "event_timestamp_ms":\(Self.at + 100_000),"redeemed_from":["$RCAnonymousID:web"],\
+                "redeemed_by":["jeff"],"redemption_outcome":"transfer","app_id":"a",\
+                "environment":"\(environment)"},"api_version":"1.0"}
+                """,
+                """
+                {"event":{"id":"transfer-\(environment)","type":"TRANSFER","event_timestamp_ms":\(Self.at + 100_500),\
+                "transferred_from":["$RCAnonymousID:web"],"transferred_to":["jeff"],"store":"RC_BILLING","app_id":"a",\
+                "environment":"\(environment)"},"api_version":"1.0"}
+                """,
+            ]
+            for event in order {
+                #expect(try relay.post("revenuecat", [("Authorization", "revenuecat-secret")], bodies[event]) == 200)
+            }
+        }
+        #expect(try relay.database.drained())
+        #expect(try relay.database.count("quarantine") == 0)
+        for index in orders.indices {
+            let reported = receiver.received.filter { $0.data["environment"] as? String == "ENV\(index)" }
+            for type in ["SUBSCRIPTION_TRANSFERRED", "SUBSCRIPTION_RECEIVED"] {
+                let messages = reported.filter { $0.type == type }
+                #expect(messages.count == 1, "\(orders[index]) \(type)")
+                let transfer = messages.first?.data["transfer"] as? [String: Any]
+                #expect(transfer?["to"] as? [String: String] == ["user_id": "jeff"])
+            }
+        }
+        let active = try relay.database.rows("SELECT DISTINCT holder FROM entitlements WHERE active")
+        #expect(active == [["user:jeff"]])
+    }
+
     private struct Session {
         let relay: Relay
         let source: String

@@ -110,6 +110,34 @@ import Vocabulary
         #expect(events.count(where: { $0["holder"] is NSNull }) == 1, "\(events)")
     }
 
+    /// Oracle: Apple's pages `notificationType` and `status`: the transaction is the refunded one, the status that of
+    /// the subscription.
+    @Test("A refund of the plan before leaves the product and the access of the running one, in either order")
+    func refundOfFormerPlan() throws {
+        let store = try AppStore()
+        let relay = try Relay.running([], sources: [store.source])
+        defer { relay.end() }
+        let (start, day) = (Webhook.epoch, Webhook.day)
+        for (purchase, order) in [("7100001", [0, 1]), ("7100002", [1, 0])] {
+            let former = AppStore.Period(
+                purchase: purchase, number: 0, start: start, end: start + 365 * day, product: "plus.yearly")
+            let running = AppStore.Period(purchase: purchase, number: 1, start: start + day, end: start + 31 * day)
+            let bodies = [
+                try store.notification(
+                    "DID_RENEW", id: "renewal-\(purchase)", at: start + day + 5_000, running, token: Self.ada,
+                    status: 1, isRefunded: false),
+                try store.notification(
+                    "REFUND", id: "refund-\(purchase)", at: start + 2 * day, former, token: Self.ada, status: 1,
+                    isRefunded: true),
+            ]
+            for index in order { #expect(try relay.post("apple", [], bodies[index]) == 200) }
+        }
+        let products = try relay.database.rows("SELECT key, product FROM purchases ORDER BY key")
+        #expect(products == [["7100001", "plus.weekly"], ["7100002", "plus.weekly"]])
+        let access = ["user:\(Self.ada)": true]
+        #expect(try relay.database.access() == ["7100001": access, "7100002": access])
+    }
+
     @Test("trace and quarantine show say what is sealed, and erase finds a person in it")
     func inClear() throws {
         let store = try Store()

@@ -44,7 +44,10 @@ package struct Adapty: SourceAdapter {
             : AdaptyNames.meaning(of: usual, offer: offer, isOver: isOver ?? true)
         let purchase = try purchase(in: properties, eventName: usual)
         let isReplaced = try AdaptyNames.isReplaced(properties, store: purchase?.store ?? "")
-        let isWithoutFact = purchase == nil || isReplaced && meaning.fact == .loss
+        let isRefundBesideAccess =
+            purchase?.kind == .subscription && AdaptyNames.isRefundBesideAccess(usual, properties)
+        let isWithoutFact = purchase == nil || isReplaced && meaning.fact == .loss || isRefundBesideAccess
+        let changesRenewal = AdaptyNames.changesRenewal(usual)
         let holders = holders(sharing, with: holder)
         let links = try links(in: [fields] + sharing)
         let environment = try properties.text("environment").map(SharedWords.environment)
@@ -56,9 +59,9 @@ package struct Adapty: SourceAdapter {
             type: meaning.type,
             holder: holder,
             occurredAt: occurredAt,
-            yieldsTransaction: isOver == true && AdaptyNames.changesRenewal(usual),
-            // What another transaction replaces has the product that the customer leaves.
-            yieldsProduct: isReplaced && meaning.fact != .gain,
+            yieldsTransaction: isOver == true && changesRenewal,
+            // The product may be the one that the customer left, or leaves.
+            yieldsProduct: changesRenewal || isRefundBesideAccess || isReplaced && meaning.fact != .gain,
             purchase: purchase,
             transaction: try transaction(in: properties, offer: offer, status: meaning.status),
             money: money(in: properties, eventName: usual).json,

@@ -5,7 +5,7 @@ internal import Vocabulary
 ///
 /// | type | here | access |
 /// |--|--|--|
-/// | subscription_started | SUBSCRIPTION_, INTRO_OFFER_ or PROMOTIONAL_OFFER_STARTED, by the offer | gain |
+/// | subscription_started | SUBSCRIPTION_, INTRO_OFFER_, PROMOTIONAL_OFFER_, PROMO_CODE_STARTED, by the offer | gain |
 /// | subscription_renewed | SUBSCRIPTION_RENEWED | gain, also after a pause or a gap |
 /// | subscription_renewal_cancelled, trial_renewal_cancelled | RENEWAL_DISABLED | stays to the period's end |
 /// | subscription_renewal_reactivated, trial_renewal_reactivated | RENEWAL_ENABLED | gain |
@@ -14,6 +14,7 @@ internal import Vocabulary
 /// | subscription_paused before the period ends | SUBSCRIPTION_WILL_PAUSE | stays to the period's end |
 /// | subscription_deferred | SUBSCRIPTION_DEFERRED | gain |
 /// | subscription_refunded | SUBSCRIPTION_REFUNDED_REVOKED | loss |
+/// | subscription_refunded of a profile that has access | SUBSCRIPTION_REFUNDED_REVOKED | stays |
 /// | non_subscription_purchase | PURCHASE_VALIDATED | gain |
 /// | non_subscription_purchase_refunded | DEACTIVATE | loss |
 /// | trial_started, trial_converted | TRIAL_STARTED, TRIAL_CONVERTED | gain |
@@ -63,7 +64,8 @@ enum AdaptyNames {
     }
 
     /// Whether the event says what the customer wants of the next period. After the paid period it comes within a grace
-    /// period, the end of which such an event may lack (the page "Webhook event types and fields").
+    /// period, the end of which such an event may lack (the page "Webhook event types and fields"). Its product is that
+    /// of the period before, also if the customer wants another one.
     static func changesRenewal(_ name: String) -> Bool {
         name.hasSuffix("_renewal_cancelled") || name.hasSuffix("_renewal_reactivated")
     }
@@ -75,6 +77,7 @@ enum AdaptyNames {
         case SharedWords.Offer.freeTrial: "TRIAL_STARTED"
         case SharedWords.Offer.intro: "INTRO_OFFER_STARTED"
         case SharedWords.Offer.promotional: "PROMOTIONAL_OFFER_STARTED"
+        case SharedWords.Offer.promoCode: "PROMO_CODE_STARTED"
         default: "SUBSCRIPTION_STARTED"
         }
     }
@@ -106,7 +109,8 @@ enum AdaptyNames {
             return type == freeTrial ? SharedWords.Offer.freeTrial : SharedWords.Offer.intro
         }
         switch try properties.text("store_offer_category") {
-        case "promotional", "winback": return SharedWords.Offer.promotional
+        case "promotional", "winback", "win_back", "retention": return SharedWords.Offer.promotional
+        case "offer_code": return SharedWords.Offer.promoCode
         case "introductory":
             let isFree = try properties.text("store_offer_discount_type") == freeTrial
             return isFree ? SharedWords.Offer.freeTrial : SharedWords.Offer.intro
@@ -118,6 +122,13 @@ enum AdaptyNames {
     }
 
     private static let freeTrial = "free_trial"
+
+    /// Whether a refund of a subscription leaves its profile access. It is of an earlier period then, or the profile
+    /// has access by another purchase: ending access by the name alone could cut off a paying customer. Otherwise
+    /// access_level_updated ends it, else the end of the refunded period.
+    static func isRefundBesideAccess(_ name: String, _ properties: BodyFields) -> Bool {
+        name == "subscription_refunded" && properties.flag("profile_has_access_level")
+    }
 
     /// Whether an event ends a transaction only because another one of the same subscription replaces it. Apple keeps
     /// the original transaction then, so both are one purchase here, and its holder loses nothing; other stores begin a

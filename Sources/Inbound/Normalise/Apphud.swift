@@ -4,9 +4,9 @@ package import Vocabulary
 /// Apphud's server-to-server webhook (docs.apphud.com/docs/webhook). It is not signed: an optional token is copied into
 /// `X-Apphud-Token`. Each webhook is sent only once, whatever the answer.
 ///
-/// Its users are known users, because an id chosen by the app cannot be distinguished from a generated one. Apphud
-/// merges users by the original transaction: the same purchase under another user is a transfer that Posthouse
-/// resolves.
+/// Its users are known users, because an id chosen by the app cannot be distinguished from a generated one. Until the
+/// app sets its own id of the user, the generated one is that of the device. Apphud merges users by the original
+/// transaction: the same purchase under another user is a transfer that Posthouse resolves.
 package struct Apphud: SourceAdapter {
     package init() {}
 
@@ -34,6 +34,8 @@ package struct Apphud: SourceAdapter {
             type: statement.type,
             holder: holder,
             occurredAt: occurredAt,
+            // Its receipt names the product of that period.
+            yieldsProduct: statement.isRefundOfPastPeriod(at: occurredAt),
             purchase: try statement.purchase(),
             transaction: try statement.transaction(),
             money: statement.money.json,

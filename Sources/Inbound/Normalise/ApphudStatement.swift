@@ -7,6 +7,7 @@ struct ApphudStatement {
     private let meaning: EventMeaning?
     private let receipt: BodyFields?
     private let properties: BodyFields?
+    private let user: BodyFields
     /// The entry of `user.subscriptions` that the event is about.
     let line: BodyFields?
     /// Spelled as in the shared vocabulary; "" if the body names none.
@@ -18,6 +19,7 @@ struct ApphudStatement {
 
     init(name: String, event: BodyFields, user: BodyFields) throws(Unreadable) {
         self.name = name
+        self.user = user
         meaning = ApphudNames.meaning(of: name)
         receipt = event.object("receipt")
         properties = event.object("properties")
@@ -108,20 +110,37 @@ struct ApphudStatement {
         return money
     }
 
+    /// One fact. A loss also ends the access of the customer's devices: the purchase may have been made under the id
+    /// of one of them, before the app set its user, and nothing else would end it for that one.
     func facts(of holder: Holder, at occurredAt: Timestamp) -> [Fact] {
-        guard key != nil, let meaning, let kind = meaning.fact else { return [] }
-        let isSubscription = ApphudNames.purchaseKind(of: name) == .subscription
-        if meaning.isRevoked, isSubscription, isPaid(at: occurredAt) { return [] }
-        let fact = Fact(
-            kind: kind, holder: holder, at: occurredAt, until: until, isRevoked: meaning.isRevoked,
-            isFamilyShared: properties?.flag("family_shared") ?? false)
-        return [fact]
+        guard key != nil, let meaning, let kind = meaning.fact, !isRefundOfPastPeriod(at: occurredAt) else { return [] }
+        let isFamilyShared = properties?.flag("family_shared") ?? false
+        func fact(_ holder: Holder, isAlias: Bool) -> Fact {
+            Fact(
+                kind: kind, holder: holder, at: occurredAt, until: until, isRevoked: meaning.isRevoked,
+                isFamilyShared: !isAlias && isFamilyShared, endsAccessOnly: isAlias)
+        }
+        let own = fact(holder, isAlias: false)
+        return kind == .loss ? [own] + devices(besides: holder).map { fact($0, isAlias: true) } : [own]
     }
 
-    /// Whether the line, which says what is now, is of a paid period that lasts: a refund is of an earlier one then,
-    /// and ending access by the name alone would cut off a paying customer.
-    private func isPaid(at time: Timestamp) -> Bool {
-        guard let until, let status = try? line?.text("status") else { return false }
+    /// The devices of the customer as users, each once, but for the one that is the holder itself.
+    private func devices(besides holder: Holder) -> [Holder] {
+        var seen: Set<Holder> = [holder]
+        return user.objects("devices").prefix(Limits.customerDevicesMax).compactMap { device in
+            // An id that cannot be read was never that of a user.
+            guard let id = try? device.text("device_id") else { return nil }
+            let holder = Holder.user(id)
+            return seen.insert(holder).inserted ? holder : nil
+        }
+    }
+
+    /// Whether it refunds a period before the one that is paid now, as the line says: ending access by the name alone
+    /// would cut off a paying customer.
+    func isRefundOfPastPeriod(at time: Timestamp) -> Bool {
+        guard let meaning, meaning.isRevoked, ApphudNames.purchaseKind(of: name) == .subscription, let until,
+            let status = try? line?.text("status")
+        else { return false }
         return until > time && ApphudNames.paying.contains(status)
     }
 

@@ -76,6 +76,7 @@ package struct Apple: SourceAdapter {
             holder: holder,
             occurredAt: occurredAt,
             isTimeRepeated: true,
+            yieldsProduct: AppleNames.isOfOnePayment(name),
             purchase: purchase,
             transaction: try stated(transaction, details, end: end, status: meaning.status),
             money: money(in: transaction, name)?.json,

@@ -172,6 +172,12 @@ enum AppleNames {
         }
     }
 
+    /// Whether the transaction of a notification is that of one payment, which may be of a former period and of the
+    /// product before a change of plan.
+    static func isOfOnePayment(_ name: AppleName) -> Bool {
+        [refund, "REFUND_DECLINED", "REFUND_REVERSED", "CONSUMPTION_REQUEST"].contains(name.type)
+    }
+
     /// Whether the account token of a notification that states nothing of access says whose the running subscription
     /// is: an app may set the token later, and no notification comes of that
     /// (developer.apple.com/documentation/appstoreserverapi/set-app-account-token). Only types that are about the

@@ -4,7 +4,8 @@ package import Vocabulary
 /// type.
 ///
 /// `app_user_id` is the id by which the customer was last seen, and `aliases` are all others of the same customer: an
-/// anonymous one among them is known to be the user. TRANSFER names only customers; the ledger finds what they hold.
+/// anonymous one among them is known to be the user. TRANSFER and PURCHASE_REDEEMED name only customers; the ledger
+/// finds what they hold.
 package struct RevenueCat: SourceAdapter {
     package init() {}
 
@@ -19,6 +20,7 @@ package struct RevenueCat: SourceAdapter {
         let fields = try BodyFields(body).requiredObject("event")
         let name = try fields.requiredName("type")
         if name == RevenueCatNames.transfer { return try transfer(fields, body: body, from: source) }
+        if name == RevenueCatNames.redeemed { return try redemption(fields, body: body, from: source) }
 
         // The console's test names invented customers.
         let links = name == RevenueCatNames.test ? [] : try links(in: fields)
@@ -165,16 +167,38 @@ package struct RevenueCat: SourceAdapter {
 
     /// TRANSFER: everything that the customers of one list hold passes to the customer of the other.
     private func transfer(_ fields: BodyFields, body: [UInt8], from source: Source) throws(Unreadable) -> Event {
-        let from = try holders("transferred_from", in: fields)
-        let receivers = try holders("transferred_to", in: fields)
+        let from = try someHolders("transferred_from", in: fields)
+        let receivers = try someHolders("transferred_to", in: fields)
+        return try passing(
+            RevenueCatNames.transfer, from: from, to: receivers, in: fields, body: body, source: source)
+    }
+
+    /// PURCHASE_REDEEMED: a purchase of the web is redeemed in the app. `redemption_outcome` says whether anything
+    /// passes to the customer who redeems it: by `alias` the two customers become one, with `transfer` a TRANSFER
+    /// comes, too, and with `redeemer_owns` the customer had it already.
+    private func redemption(_ fields: BodyFields, body: [UInt8], from source: Source) throws(Unreadable) -> Event {
+        let outcome = try fields.text("redemption_outcome")
+        let passes = outcome == "alias" || outcome == "transfer"
+        // Null if nobody else had it.
+        let from = passes ? try holders("redeemed_from", in: fields) : []
+        let receivers = try someHolders("redeemed_by", in: fields)
+        return try passing(
+            RevenueCatNames.redeemed, from: from, to: receivers, in: fields, body: body, source: source)
+    }
+
+    /// An event by which everything that `from` hold passes to the first user among `receivers`, the ids of one
+    /// customer.
+    private func passing(
+        _ name: String, from: [Holder], to receivers: [Holder], in fields: BodyFields, body: [UInt8], source: Source
+    ) throws(Unreadable) -> Event {
         let to = receivers.first { !$0.isAnonymous } ?? receivers[0]
         // An id in both lists belongs to the receiver already.
         let losers = from.filter { !receivers.contains($0) }
         return Event(
             scope: try scope(in: fields, source: source),
             vendorEventID: try fields.text("id"),
-            name: RevenueCatNames.transfer,
-            type: RevenueCatNames.transfer,
+            name: name,
+            type: name,
             holder: to,
             occurredAt: try fields.requiredTime(.milliseconds("event_timestamp_ms")),
             purchase: nil,
@@ -185,10 +209,15 @@ package struct RevenueCat: SourceAdapter {
     }
 
     /// The customers of a list, each once; throws if there is none.
-    private func holders(_ key: String, in fields: BodyFields) throws(Unreadable) -> [Holder] {
-        let holders = RevenueCatNames.distinct(try fields.texts(key).map(RevenueCatNames.holder))
+    private func someHolders(_ key: String, in fields: BodyFields) throws(Unreadable) -> [Holder] {
+        let holders = try holders(key, in: fields)
         if holders.isEmpty { throw Unreadable(reason: "event.\(key) names nobody") }
         return holders
+    }
+
+    /// The customers of a list, each once.
+    private func holders(_ key: String, in fields: BodyFields) throws(Unreadable) -> [Holder] {
+        RevenueCatNames.distinct(try fields.texts(key).map(RevenueCatNames.holder))
     }
 }
 

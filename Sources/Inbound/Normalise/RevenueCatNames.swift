@@ -10,21 +10,26 @@ internal import Vocabulary
 /// | UNCANCELLATION | RENEWAL_ENABLED | gain: it is sent for subscriptions that have not expired |
 /// | CANCELLATION | RENEWAL_DISABLED | unchanged until EXPIRATION |
 /// | CANCELLATION, BILLING_ERROR | RENEWAL_DISABLED | unchanged: BILLING_ISSUE, sent with it, has the period |
-/// | CANCELLATION, CUSTOMER_SUPPORT | SUBSCRIPTION_REFUNDED_REVOKED; one-time: DEACTIVATE | loss: a refund |
+/// | CANCELLATION, CUSTOMER_SUPPORT | SUBSCRIPTION_REFUNDED_REVOKED | loss: a refund |
 /// | CANCELLATION, CUSTOMER_SUPPORT before its end | SUBSCRIPTION_REFUNDED_REVOKED | unchanged until EXPIRATION |
+/// | CANCELLATION of a one-time purchase, whatever the reason | DEACTIVATE | loss: no EXPIRATION follows |
 /// | EXPIRATION | SUBSCRIPTION_TERMINATED, TRIAL_NOT_CONVERTED, SUBSCRIPTION_PAUSED | loss |
 /// | BILLING_ISSUE | GRACE_PERIOD_STARTED | gain until the grace period ends |
 /// | BILLING_ISSUE without a grace date | ENTERED_BILLING_RETRY | EXPIRATION says whether it ends |
 /// | PRODUCT_CHANGE | SUBSCRIPTION_CROSSGRADED | none: "does not mean the new one is in effect"; a purchase follows |
 /// | SUBSCRIPTION_PAUSED | SUBSCRIPTION_WILL_PAUSE | unchanged until EXPIRATION |
 /// | SUBSCRIPTION_EXTENDED | SUBSCRIPTION_DEFERRED | gain |
-/// | REFUND_REVERSED | SUBSCRIPTION_REACTIVATED; one-time: PURCHASE_VALIDATED | gain |
+/// | REFUND_REVERSED | SUBSCRIPTION_REACTIVATED, while the period runs; one-time: PURCHASE_VALIDATED | gain |
 /// | NON_RENEWING_PURCHASE | PURCHASE_VALIDATED | gain |
-/// | TEMPORARY_ENTITLEMENT_GRANT | itself | gain: temporary access while the store cannot be reached |
+/// | TEMPORARY_ENTITLEMENT_GRANT | itself | none as it is sent: it names no transaction, so no purchase; else gain |
 /// | VIRTUAL_CURRENCY_TRANSACTION | itself | none: the purchase that changed a balance has its own event |
-/// | TRANSFER, SUBSCRIBER_ALIAS, TEST, any other | itself | TRANSFER moves everything that its customers hold |
+/// | TRANSFER | itself | moves everything that its customers hold |
+/// | PURCHASE_REDEEMED | itself | the same, if its outcome is `alias` or `transfer` |
+/// | SUBSCRIBER_ALIAS, TEST, any other | itself | none |
 enum RevenueCatNames {
     static let transfer = "TRANSFER"
+    /// Names customers only, as TRANSFER does.
+    static let redeemed = "PURCHASE_REDEEMED"
     static let test = "TEST"
     static let alias = "SUBSCRIBER_ALIAS"
     /// Names the product that the customer leaves, at or after the time of the event that names the new one.
@@ -36,7 +41,7 @@ enum RevenueCatNames {
     static let all = [
         test, "INITIAL_PURCHASE", "RENEWAL", "CANCELLATION", "UNCANCELLATION", "NON_RENEWING_PURCHASE",
         "SUBSCRIPTION_PAUSED", "EXPIRATION", "BILLING_ISSUE", productChange, transfer, "SUBSCRIPTION_EXTENDED",
-        "TEMPORARY_ENTITLEMENT_GRANT", "REFUND_REVERSED", alias, virtualCurrency,
+        "TEMPORARY_ENTITLEMENT_GRANT", "REFUND_REVERSED", alias, virtualCurrency, redeemed,
     ]
 
     /// The other members of the body on which an event's meaning depends.
@@ -61,6 +66,9 @@ enum RevenueCatNames {
             let type = details.isTrialConversion ? "TRIAL_CONVERTED" : "SUBSCRIPTION_RENEWED"
             return EventMeaning(type, .gain, status: renewing)
         case "UNCANCELLATION": return EventMeaning("RENEWAL_ENABLED", .gain, status: renewing)
+        case "CANCELLATION" where details.isOneTime:
+            // It has no renewal that could be switched off, and nothing else ends it.
+            return .oneTimeRefunded
         case "CANCELLATION":
             if details.cancelReason == refundReason { return refunded(details) }
             return EventMeaning("RENEWAL_DISABLED", status: SharedWords.Status.canceled)
@@ -73,7 +81,10 @@ enum RevenueCatNames {
         case "SUBSCRIPTION_PAUSED": return EventMeaning("SUBSCRIPTION_WILL_PAUSE")
         case "SUBSCRIPTION_EXTENDED": return EventMeaning("SUBSCRIPTION_DEFERRED", .gain, status: renewing)
         case "REFUND_REVERSED" where !details.isOneTime:
-            return EventMeaning("SUBSCRIPTION_REACTIVATED", .gain, status: renewing)
+            // The money of a period that is over gives no access back.
+            return details.isRunning
+                ? EventMeaning("SUBSCRIPTION_REACTIVATED", .gain, status: renewing)
+                : EventMeaning("SUBSCRIPTION_REACTIVATED")
         case "NON_RENEWING_PURCHASE", "REFUND_REVERSED": return EventMeaning("PURCHASE_VALIDATED", .gain)
         case "TEMPORARY_ENTITLEMENT_GRANT": return EventMeaning(name, .gain)
         default: return EventMeaning(name)
@@ -117,8 +128,7 @@ enum RevenueCatNames {
     /// (revenuecat.com/docs/integrations/webhooks/event-types-and-fields): of one that the refund ended it is not after
     /// the event. Otherwise EXPIRATION ends it, and nothing is known of its renewal.
     private static func refunded(_ details: Details) -> EventMeaning {
-        if details.isOneTime { return .oneTimeRefunded }
-        return details.isRunning ? EventMeaning(EventMeaning.refunded.type) : .refunded
+        details.isRunning ? EventMeaning(EventMeaning.refunded.type) : .refunded
     }
 
     private static func ended(_ details: Details) -> EventMeaning {

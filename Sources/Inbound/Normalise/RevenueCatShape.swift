@@ -42,7 +42,10 @@ extension RevenueCat {
                 event.member(isOfCurrency ? "purchase_environment" : "environment", request.environment)
                 event.member("store", "APP_STORE")
                 if request.eventName == RevenueCatNames.transfer {
-                    writeTransfer(of: request, to: &event)
+                    writePassing(from: "transferred_from", to: "transferred_to", of: request, to: &event)
+                } else if request.eventName == RevenueCatNames.redeemed {
+                    writePassing(from: "redeemed_from", to: "redeemed_by", of: request, to: &event)
+                    event.member("redemption_outcome", "alias")
                 } else {
                     writeCustomer(of: request, to: &event)
                     if isOfCurrency {
@@ -57,13 +60,15 @@ extension RevenueCat {
     }
 
     package var sampleTransfers: [SampleTransfer] {
-        [SampleTransfer(eventName: RevenueCatNames.transfer, role: .gets)]
+        [RevenueCatNames.transfer, RevenueCatNames.redeemed].map { SampleTransfer(eventName: $0, role: .gets) }
     }
 
-    /// Writes a transfer from the counterpart, or an invented customer, to the holder.
-    private func writeTransfer(of request: SampleRequest, to event: inout JSONWriter) {
+    /// Writes that everything passes from the counterpart, or an invented customer, to the holder.
+    private func writePassing(
+        from fromKey: String, to toKey: String, of request: SampleRequest, to event: inout JSONWriter
+    ) {
         let from = request.counterpart ?? .anonymous("before-the-transfer")
-        for (key, holder) in [("transferred_from", from), ("transferred_to", request.holder)] {
+        for (key, holder) in [(fromKey, from), (toKey, request.holder)] {
             event.member(key, strings: [RevenueCatNames.id(of: holder)])
         }
     }

@@ -51,6 +51,7 @@ enum SharedWords {
         static let freeTrial = "FREE_TRIAL"
         static let intro = "INTRO_OFFER"
         static let promotional = "PROMOTIONAL_OFFER"
+        static let promoCode = "PROMO_CODE"
     }
 
     /// `status` of a subscription. Access never follows it, only the event's name.
