@@ -21,6 +21,10 @@ package enum HTTPClientLimits {
     /// How late a deadline must be noticed for what has arrived to be read first, and the time for that.
     package static let lateness = TimeAmount.milliseconds(100)
     package static let timeToReadLate = TimeAmount.milliseconds(50)
+    /// The longest that an address has to answer while there are others: every new connection waits as long where the
+    /// first address of a name is silent (an IPv6 route that leads nowhere, for example). Long enough for a SYN that is
+    /// sent again after a second; RFC 8305 §5 begins the next attempt after 250 ms already, beside the first.
+    package static let connectShareMax = TimeAmount.seconds(2)
     /// Added to the connect time-out of a name's last address, so that the deadline ends the request first.
     package static let connectMarginMilliseconds: Int64 = 1_000
 }

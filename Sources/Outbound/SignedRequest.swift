@@ -14,10 +14,13 @@ extension EndpointRequest {
         let body = message.body(for: integration)
         var headers = try signer.headers(id: message.id, unixSeconds: unixSeconds, body: body)
         if let source {
-            // A source that signs after Standard Webhooks uses the same header names: those of the receiver's secret
-            // win.
+            // A source that signs after Standard Webhooks uses the same header names, and one that proves itself by a
+            // token may use the name of an own header: those of the receiver's secret and of the integration win. Two
+            // lines of one name are a request that servers may refuse (RFC 9110 §5.3).
+            let names = headers.map { $0.0 } + integration.headers.map(\.name)
+            let taken = Set(names.map { $0.lowercased() })
             headers += source.headers(body: message.derivedBody ?? message.original, unixSeconds: unixSeconds)
-                .filter { header in !headers.contains { $0.0.lowercased() == header.0.lowercased() } }
+                .filter { !taken.contains($0.0.lowercased()) }
         }
         self.init(
             head: head, headers: headers, body: body, timeout: integration.timeout,

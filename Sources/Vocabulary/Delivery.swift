@@ -111,7 +111,7 @@ package struct Settlement: Sendable {
     package enum Verdict: Sendable {
         case accepted
         case retry(after: Duration)
-        /// A failed probe of an open breaker: uses up no attempt of the schedule and changes nothing else.
+        /// A failed probe of an open breaker, for example: uses up no attempt of the schedule and changes nothing else.
         case kept(after: Duration)
         /// Given up, with the reason that stays with the dead letter.
         case dead(reason: String)

@@ -53,6 +53,16 @@ struct EndpointReachTests {
         #expect(try Dial.admit(many, host: "h", allowsPrivate: false).get().count == HTTPClientLimits.candidatesMax)
     }
 
+    @Test func aSilentAddressHasAShareOfTheTimeAndTheLastOneTheRest() {
+        let margin = TimeAmount.milliseconds(HTTPClientLimits.connectMarginMilliseconds)
+        #expect(Dial.patience(.seconds(15), others: 0) == TimeAmount.seconds(15) + margin)
+        #expect(Dial.patience(.seconds(15), others: 1) == HTTPClientLimits.connectShareMax)
+        #expect(Dial.patience(.seconds(120), others: 7) == HTTPClientLimits.connectShareMax)
+        #expect(Dial.patience(.seconds(3), others: 1) == .milliseconds(1_500))
+        #expect(Dial.patience(.seconds(2), others: 7) == .milliseconds(250))
+        #expect(Dial.patience(.nanoseconds(1), others: 7) == .nanoseconds(1))
+    }
+
     @Test(arguments: [
         ("h", ["10.0.0.1"], "h is 10.0.0.1 (a private network); `allow_private = true` in its [[integration]] permits"),
         ("127.0.0.1", ["127.0.0.1"], "guard: 127.0.0.1 (loopback); `allow_private = true` in its [[integration]]"),

@@ -33,9 +33,12 @@ struct HotPathPlanTests {
         try await Self.overPeriods { ledger, recorded in
             let (events, messages) = (recorded.events, recorded.messages)
             let statements: [(statement: PlannedStatement, values: [String], planning: Planning, tables: [String])] = [
-                (PlannedStatement(MessageReading.messages), Self.bounded(messages), .onceByIndex, ["messages"]),
+                (
+                    PlannedStatement(MessageReading.messages), Self.bounded(messages) + ["9999"], .onceByIndex,
+                    ["messages"]
+                ),
                 (PlannedStatement(MessageReading.messageBytes), Self.bounded(messages), .onceByIndex, ["messages"]),
-                (PlannedStatement(MessageReading.events), Self.bounded(events), .onceByIndex, ["events"]),
+                (PlannedStatement(MessageReading.events), Self.bounded(events) + ["9999"], .onceByIndex, ["events"]),
                 (PlannedStatement(MessageReading.eventBytes), Self.bounded(events), .onceByIndex, ["events"]),
                 (PlannedStatement(TraceStatements.events), [Self.array(events, of: "bigint")], .eachTime, ["events"]),
                 (PlannedStatement(TraceStatements.body), [events[0]], .eachTime, ["events"]),

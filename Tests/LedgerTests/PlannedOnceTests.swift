@@ -69,12 +69,15 @@ struct PlannedOnceTests {
                         FOR VALUES FROM (\(Period.firstID(7))) TO (\(Period.firstID(8)))
                     """)
             }
-            for (table, planned) in [
-                ("events", Planned(MessageReading.events)), ("events", Planned(MessageReading.eventBytes)),
-                ("messages", Planned(MessageReading.messages)), ("messages", Planned(MessageReading.messageBytes)),
-            ] {
+            let statements: [(table: String, planned: Planned, more: [String])] = [
+                ("events", Planned(MessageReading.events), ["9999"]),
+                ("events", Planned(MessageReading.eventBytes), []),
+                ("messages", Planned(MessageReading.messages), ["9999"]),
+                ("messages", Planned(MessageReading.messageBytes), []),
+            ]
+            for (table, planned, more) in statements {
                 let id = try ledger.psql("SELECT id FROM \(table)")
-                let plan = try planned.plan(with: ["ARRAY[\(id)]", id, id], in: ledger)
+                let plan = try planned.plan(with: ["ARRAY[\(id)]", id, id] + more, in: ledger)
                 #expect(plan.contains { $0.contains("Subplans Removed: 1") }, "\(planned.name)\n\(plan)")
             }
         }

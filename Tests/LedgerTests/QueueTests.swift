@@ -120,6 +120,53 @@ struct QueueTests {
         }
     }
 
+    @Test("Successors that are unblocked at once have equal shares of bytes; a larger one is left to a claim")
+    func successorsByBytes() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            daemon.open("all")
+            let large = String(repeating: "x", count: 8_000)
+            await daemon.record(
+                (0..<4).flatMap { number -> [Event] in
+                    let purchase = "subs_\(number)"
+                    return [
+                        .sample("HEAD", purchase: purchase),
+                        .sample("NEXT_\(number)", purchase: purchase, body: number == 2 ? large : nil),
+                    ]
+                })
+            let heads = daemon.inbox.take()
+            #expect(heads.map(\.message.type) == ["HEAD", "HEAD", "HEAD", "HEAD"])
+            try ledger.psql("DELETE FROM deliveries WHERE NOT blocked")
+            let keys = try heads.map { head in
+                FanOut.OrderingKey(purchase: try #require(head.message.purchase), integration: head.integration)
+            }
+            let (dispatchBuffer, lease) = (daemon.dispatchBuffer, daemon.lease)
+            let unblocked = try await daemon.pool.withSession { session throws(DatabaseError) in
+                try Successors(dispatchBuffer: dispatchBuffer, bytesMax: 16_000)
+                    .unblock(keys, leasedBy: lease, on: session)
+            }
+            #expect(unblocked.map(\.message.type).sorted() == ["NEXT_0", "NEXT_1", "NEXT_3"])
+            #expect(
+                try ledger.psql("SELECT blocked, leased_by IS NULL, count(*) FROM deliveries GROUP BY 1, 2 ORDER BY 2")
+                    == "f|f|3\nf|t|1")
+            #expect(try await daemon.claimAll("all").map(\.message.type) == ["NEXT_2"])
+        }
+    }
+
+    @Test("What a leaving daemon gives back is due anew: the walks of others may have passed its old place")
+    func leaving() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            daemon.open("all")
+            await daemon.record((0..<3).map { .sample(purchase: "subs_\($0)") })
+            try ledger.psql("UPDATE deliveries SET due_at = due_at - interval '1 hour'")
+            try await daemon.queue.leave()
+            #expect(
+                try ledger.psql("SELECT count(*) FROM deliveries WHERE leased_by IS NULL AND due_at >= created_at")
+                    == "3")
+        }
+    }
+
     @Test("A message that cannot be read holds up no other one: it is put off, and told of")
     func unreadable() async throws {
         try await TestLedger.run { ledger in
@@ -237,6 +284,24 @@ struct QueueTests {
                 deliveries[3].settled(.paused(reason: "answered 410"), status: 410)
             ])
             #expect(again.paused.isEmpty)
+        }
+    }
+
+    @Test("A 410 under a lease that was lost pauses nothing; the attempt is history")
+    func goneUnderALostLease() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            daemon.open("all")
+            await daemon.record([.sample()])
+            let delivery = try #require(daemon.inbox.take().first)
+            try ledger.psql("UPDATE deliveries SET leased_by = 999")
+            let settled = try await daemon.queue.settle([
+                delivery.settled(.paused(reason: "answered 410"), status: 410, failure: "answered 410")
+            ])
+            #expect(settled.paused.isEmpty)
+            #expect(try await daemon.queue.pauses() == [:])
+            #expect(try ledger.psql("SELECT outcome, http_status FROM attempts") == "paused|410")
+            #expect(try ledger.psql("SELECT leased_by, attempts FROM deliveries") == "999|0")
         }
     }
 

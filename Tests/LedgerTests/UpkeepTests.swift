@@ -170,6 +170,20 @@ struct UpkeepTests {
         }
     }
 
+    @Test("An idle breaker is pruned only of an integration that is configured no more: who was told waits for its end")
+    func idleBreakers() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("kept"), .named("removed")])
+            for name in ["kept", "removed"] {
+                #expect(try await daemon.queue.openBreaker(daemon.row(name), reason: "answered 503"))
+            }
+            try ledger.psql("UPDATE breakers SET next_probe_at = now() - interval '25 hours'")
+            let retention = upkeep(daemon).retention
+            try await Upkeep(pool: daemon.pool, retention: retention, integrations: ["kept"]).prune()
+            #expect(try ledger.psql("SELECT integration FROM breakers") == "\(daemon.row("kept"))")
+        }
+    }
+
     @Test("Where everything is past its time the newest event goes, too")
     func pruneAll() async throws {
         try await TestLedger.run { ledger in

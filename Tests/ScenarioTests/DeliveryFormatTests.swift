@@ -122,6 +122,30 @@ import Vocabulary
         try checkSourceSignature(message, secret: "first")
     }
 
+    @Test("format = \"source\": an own header takes the place of the source's of the same name")
+    func ownHeaderInSource() throws {
+        let (own, plain) = (try Receiver(), try Receiver())
+        let format = ["format": "\"source\""]
+        let relay = try Relay.running(
+            [
+                .init("own", own, format.merging(["headers": #"{ authorization = "Bearer of the test" }"#]) { $1 }),
+                .init("plain", plain, format),
+            ], sources: [.init(name: "revenuecat", secrets: ["revenuecat-secret"])])
+        defer { relay.end() }
+        let body = """
+            {"event":{"id":"ev-1","type":"INITIAL_PURCHASE","app_id":"a","app_user_id":"u1","aliases":["u1"],\
+            "original_app_user_id":"u1","product_id":"p","period_type":"NORMAL","event_timestamp_ms":1768464000000,\
+            "purchased_at_ms":1768464000000,"expiration_at_ms":1999999999000,"environment":"PRODUCTION",\
+            "transaction_id":"1","original_transaction_id":"1","store":"APP_STORE"},"api_version":"1.0"}
+            """
+        #expect(try relay.post("revenuecat", [("Authorization", "revenuecat-secret")], body) == 200)
+        for (receiver, value) in [(own, "Bearer of the test"), (plain, "revenuecat-secret")] {
+            #expect(receiver.waitForAccepted(1))
+            let headers = receiver.received[0].request.headers
+            #expect(headers.filter { $0.name == "authorization" }.map(\.value) == [value])
+        }
+    }
+
     private func checkSourceSignature(_ message: Received, secret: String) throws {
         let timestamp = try #require(message.request["x-purchasely-timestamp"])
         let signature = Source.signature(message.body, secret: secret, timestamp: timestamp)

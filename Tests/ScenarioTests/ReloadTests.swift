@@ -79,6 +79,38 @@ import Vocabulary
         #expect(try relay.database.drained())
     }
 
+    @Test("What the address before the reload answers 410 pauses nothing at the new one, nor after a removal")
+    func goneAtTheFormerAddress() throws {
+        let isReloaded = Monitor(false)
+        let former = try Receiver { _ in
+            _ = isReloaded.wait(300) { $0 }
+            return .status(410)
+        }
+        let (second, third) = (try Receiver(), try Receiver())
+        let patient = ["timeout": #""120s""#]
+        let relay = try Relay.running([.init("backend", former, patient), .init("other", former, patient)])
+        defer { relay.end() }
+        defer { isReloaded.change { $0 = true } }
+        #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
+        #expect(former.wait { $0.count == 2 })
+        // One has another address, the other one is removed.
+        try relay.configure([.init("backend", second)])
+        let reloaded = try relay.reload()
+        #expect(reloaded.contains("changed integration backend") && reloaded.contains("removed integration other"))
+        isReloaded.change { $0 = true }
+        #expect(former.wait { $0.count { $0.answered == 410 } == 2 })
+        #expect(second.waitForAccepted(1))
+        #expect(second.accepted.first?.id == former.received.first?.id)
+        #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_2")) == 200)
+        #expect(second.waitForAccepted(2))
+        #expect(try eventually { try relay.database.count("deliveries", where: "leased_by IS NOT NULL") == 0 })
+        try relay.configure([.init("backend", second), .init("other", third)])
+        #expect(try relay.reload().contains("added integration other"))
+        #expect(third.waitForAccepted(1))
+        #expect(try relay.database.drained())
+        #expect(try relay.database.count("integrations", where: "paused_at IS NOT NULL") == 0)
+    }
+
     @Test("A purchase's order is given up: what was held back goes at once")
     func orderGivenUp() throws {
         let receiver = try Receiver { request in

@@ -18,5 +18,8 @@ struct IDsInPeriods {
 
     var parameters: ([Int64], Int64, Int64) { (ids, lowest, highest) }
 
+    /// With a fourth one.
+    func parameters(and fourth: Int64) -> ([Int64], Int64, Int64, Int64) { (ids, lowest, highest, fourth) }
+
     static func condition(_ column: SQL) -> SQL { "\(column) = ANY ($1) AND \(column) BETWEEN $2 AND $3" }
 }

@@ -7,11 +7,15 @@ import Vocabulary
 /// have them are read. With 60 partitions a join takes ten times as long, more than half of it to plan.
 enum MessageReading {
     /// Messages by their row, bodies included. One that is gone, or whose event is, is left out.
-    static func messages(_ rows: [Int64], on session: borrowing Session) throws(DatabaseError) -> [Int64: Message] {
+    /// - Parameter bytesMax: of what is read of a message, and again of its event; a larger one is left out, too.
+    static func messages(
+        _ rows: [Int64], bytesMax: Int64 = .max, on session: borrowing Session
+    ) throws(DatabaseError) -> [Int64: Message] {
         guard let ids = IDsInPeriods(rows) else { return [:] }
-        let found = try session.run(Self.messages, ids.parameters)
+        let found = try session.run(Self.messages, ids.parameters(and: bytesMax))
         guard let eventIDs = IDsInPeriods(found.map(\.event)) else { return [:] }
-        let events = Dictionary(firstOf: try session.run(Self.events, eventIDs.parameters), by: \.row)
+        let events = Dictionary(
+            firstOf: try session.run(Self.events, eventIDs.parameters(and: bytesMax)), by: \.row)
         return Dictionary(
             firstOf: found.compactMap { message in
                 events[message.event].map { (message.row, message.joined(with: $0)) }
@@ -44,7 +48,11 @@ enum MessageReading {
         let access: [UInt8]?
     }
 
-    static let messages = Statement<([Int64], Int64, Int64), MessageRow>(
+    private static let bytesOfMessage: SQL = """
+        octet_length(m.envelope) + coalesce(octet_length(m.derived_body), 0) + coalesce(octet_length(m.access), 0)
+        """
+
+    static let messages = Statement<([Int64], Int64, Int64, Int64), MessageRow>(
         "queue_messages",
         """
         SELECT m.id, m.key, m.event, m.type, m.transfer, t.store_transaction_id, t.purchase, p.key, m.envelope,
@@ -52,7 +60,7 @@ enum MessageReading {
         FROM messages m
         LEFT JOIN LATERAL (SELECT * FROM transfers WHERE id = m.transfer LIMIT 1) AS t ON true
         LEFT JOIN LATERAL (SELECT * FROM purchases WHERE id = t.purchase LIMIT 1) AS p ON true
-        WHERE \(IDsInPeriods.condition("m.id"))
+        WHERE \(IDsInPeriods.condition("m.id")) AND \(bytesOfMessage) <= $4
         """, row: MessageRow.init)
 
     struct EventRow {
@@ -66,20 +74,18 @@ enum MessageReading {
         let body: [UInt8]
     }
 
-    static let events = Statement<([Int64], Int64, Int64), EventRow>(
+    static let events = Statement<([Int64], Int64, Int64, Int64), EventRow>(
         "queue_events",
         """
         SELECT e.id, e.key, e.source, e.vendor_event_id, e.store_transaction_id, e.purchase, p.key, e.body
         FROM events e LEFT JOIN LATERAL (SELECT * FROM purchases WHERE id = e.purchase LIMIT 1) AS p ON true
-        WHERE \(IDsInPeriods.condition("e.id"))
+        WHERE \(IDsInPeriods.condition("e.id")) AND octet_length(e.body) <= $4
         """, row: EventRow.init)
 
     static let messageBytes = Statement<([Int64], Int64, Int64), (Int64, Int64, Int32)>(
         "queue_message_bytes",
         """
-        SELECT id, event, octet_length(envelope) + coalesce(octet_length(derived_body), 0)
-               + coalesce(octet_length(access), 0)
-        FROM messages WHERE \(IDsInPeriods.condition("id"))
+        SELECT m.id, m.event, \(bytesOfMessage) FROM messages m WHERE \(IDsInPeriods.condition("m.id"))
         """)
 
     static let eventBytes = Statement<([Int64], Int64, Int64), (Int64, Int32)>(

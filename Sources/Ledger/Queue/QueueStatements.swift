@@ -84,8 +84,9 @@ enum QueueStatements {
         "queue_release",
         "UPDATE deliveries SET leased_by = NULL, due_at = now() WHERE id = ANY ($1) AND leased_by = $2")
 
+    /// Due anew: the walks of other daemons may have passed their due times (`ClaimCursor`).
     static let releaseAll = Statement<Int64, ()>(
-        "queue_release_all", "UPDATE deliveries SET leased_by = NULL WHERE leased_by = $1")
+        "queue_release_all", "UPDATE deliveries SET leased_by = NULL, due_at = now() WHERE leased_by = $1")
 
     /// Unblocks blocked deliveries with nothing before them, of which there should be none, and those of the
     /// integrations `$3`, whose configuration gave up their order.

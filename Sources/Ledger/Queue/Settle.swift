@@ -96,9 +96,9 @@ extension Queue {
             leaving.append(
                 try session.enqueueQuery(QueueStatements.settled, (settlements.map(\.delivery.id), lease)))
         }
-        try writeRetries(batch, on: session)
+        let waiting = try writeRetries(batch, on: session)
         try writeAttempts(batch, on: session)
-        settled.paused = try writePauses(batch, on: session)
+        settled.paused = try writePauses(batch, waiting, on: session)
         try publish(settled.paused.map { (.paused, $0.integration, $0.reason, []) }, on: session)
         if done.isEmpty { return (settled, []) }
         var gone: [QueueStatements.Gone] = []
@@ -143,7 +143,11 @@ extension Queue {
     }
 
     /// Writes when the next attempt is due. A pause and a failed probe use up no retry.
-    private func writeRetries(_ batch: [Settlement], on session: borrowing Session) throws(DatabaseError) {
+    /// - Returns: the ids of the deliveries whose lease still held.
+    private func writeRetries(
+        _ batch: [Settlement], on session: borrowing Session
+    ) throws(DatabaseError) -> [PendingRows<Int64>] {
+        var written: [PendingRows<Int64>] = []
         let waiting = batch.filter { !$0.verdict.isFinal }.sorted { $0.delivery.id < $1.delivery.id }
         for (lease, settlements) in Self.byLease(waiting) {
             var (ids, attempts, delays): ([Int64], [Int16], [Int64]) = ([], [], [])
@@ -162,17 +166,25 @@ extension Queue {
                     delays.append(0)
                 }
             }
-            try session.enqueue(QueueStatements.retry, (ids, attempts, delays, lease))
+            written.append(try session.enqueueQuery(QueueStatements.retry, (ids, attempts, delays, lease)))
         }
+        return written
     }
 
+    /// Pauses what was answered 410 under a lease that still held. Another daemon has what was reclaimed, and gets its
+    /// own answer, perhaps at another address: a daemon without its lease may have slept through a change of it.
+    /// - Parameter waiting: of `writeRetries`.
     private func writePauses(
-        _ batch: [Settlement], on session: borrowing Session
+        _ batch: [Settlement], _ waiting: [PendingRows<Int64>], on session: borrowing Session
     ) throws(DatabaseError) -> [(integration: Int32, reason: String)] {
-        var reasons: [Int32: String] = [:]
-        for settlement in batch {
-            if case .paused(let reason) = settlement.verdict { reasons[settlement.delivery.integration] = reason }
+        let answers: [(delivery: SettledDelivery, reason: String)] = batch.compactMap { settlement in
+            if case .paused(let reason) = settlement.verdict { (settlement.delivery, reason) } else { nil }
         }
+        if answers.isEmpty { return [] }
+        var held: Set<Int64> = []
+        for rows in waiting { held.formUnion(try session.answer(to: rows)) }
+        var reasons: [Int32: String] = [:]
+        for (delivery, reason) in answers where held.contains(delivery.id) { reasons[delivery.integration] = reason }
         var paused: [(integration: Int32, reason: String)] = []
         for (integration, reason) in reasons.sorted(by: { $0.key < $1.key }) {
             let isNew = try !session.run(QueueStatements.pause, (integration, reason)).isEmpty

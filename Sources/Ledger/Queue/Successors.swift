@@ -10,6 +10,10 @@ import Vocabulary
 /// deliveries, finds the blocked row.
 struct Successors {
     let dispatchBuffer: DispatchBuffer
+    /// Bytes of messages, and again of their events, that one transaction reads. The sizes are not known before, and to
+    /// ask for them would be two more statements for each batch that is settled. So each message has an equal share: of
+    /// a full batch 32 KiB, several times an ordinary webhook. A larger one is left to a claim, which asks.
+    var bytesMax = Int64(Limits.dispatchBufferBytesMax / 2)
 
     /// Unblocks the first delivery of each ordering key if it is blocked, and leases it if a slot is free. Runs in its
     /// own transaction, after the commit that made the check necessary; most often nothing is blocked, and the check is
@@ -37,8 +41,8 @@ struct Successors {
                     QueueStatements.unblockNext, (keys.map(\.integration), keys.map(\.purchase), leases)
                 ).filter { $0.lease != nil }
                 let deliveries = try self.deliveries(rows, on: session)
-                // Before the commit, so that a sweep in between does not take them for leaked. One without its message
-                // is not held: the sweep gives it back, and a claim removes it.
+                try leaveToClaim(rows, except: deliveries, on: session)
+                // Before the commit, so that a sweep in between does not take them for leaked.
                 held = deliveries.map(\.id)
                 if let lease { dispatchBuffer.hold(held, under: lease) }
                 return deliveries
@@ -71,12 +75,24 @@ struct Successors {
     private func deliveries(
         _ rows: [QueueStatements.Unblocked], on session: borrowing Session
     ) throws(DatabaseError) -> [Delivery] {
-        let messages = try MessageReading.messages(rows.map(\.message), on: session)
+        let wanted = Set(rows.map(\.message))
+        let share = bytesMax / Int64(max(1, wanted.count))
+        let messages = try MessageReading.messages(Array(wanted), bytesMax: share, on: session)
         return rows.compactMap { row in
             guard let message = messages[row.message], let lease = row.lease else { return nil }
             return Delivery(
                 id: row.id, lease: lease, integration: row.integration, message: message,
                 attemptsMade: Int(row.attempts), createdAt: row.createdAt)
         }
+    }
+
+    /// Gives back what was not read: it is larger than its share, or its message is gone and a claim removes it.
+    private func leaveToClaim(
+        _ rows: [QueueStatements.Unblocked], except read: [Delivery], on session: borrowing Session
+    ) throws(DatabaseError) {
+        guard read.count < rows.count, let lease = rows.first?.lease else { return }
+        let left = Set(rows.map(\.id)).subtracting(read.map(\.id))
+        try session.execute(QueueStatements.unclaim, (left.sorted(), lease))
+        if dispatchBuffer.mayHint() { try session.execute(RecordStatements.notify, "") }
     }
 }

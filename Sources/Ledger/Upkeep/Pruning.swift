@@ -97,10 +97,12 @@ extension Upkeep {
         }
     }
 
-    /// Prunes breakers with nothing left to try: the integration was removed and its deliveries discarded.
+    /// Prunes breakers with nothing left to try: the integration was removed and its deliveries discarded. That of one
+    /// that is configured stays open until something is delivered: whoever was told that it fails is told when it
+    /// recovers.
     private func pruneBreakers() async throws {
         try await pool.withSession { session throws(DatabaseError) in
-            _ = try session.execute(PruneStatements.breakers, Self.breakerIdleMax.wholeMilliseconds)
+            _ = try session.execute(PruneStatements.breakers, (Self.breakerIdleMax.wholeMilliseconds, integrations))
         }
     }
 
@@ -162,11 +164,13 @@ enum PruneStatements {
             AND (SELECT true FROM events e WHERE e.id = i.event LIMIT 1) IS NULL
         """)
 
-    static let breakers = Statement<Int64, ()>(
+    /// Spares those of the integrations `$2`.
+    static let breakers = Statement<(Int64, [String]), ()>(
         "prune_breakers",
         """
         DELETE FROM breakers b WHERE next_probe_at < now() - $1 * interval '1 millisecond'
             AND NOT EXISTS (SELECT FROM deliveries d WHERE d.integration = b.integration)
+            AND NOT EXISTS (SELECT FROM integrations i WHERE i.id = b.integration AND i.name = ANY ($2))
         """)
 
     static let erased = Statement<Int64, ()>(

@@ -16,31 +16,34 @@ package struct Upkeep: Sendable {
 
     let pool: Pool
     let retention: Retention
+    let integrations: [String]
     let alwaysNaming: [String]
     let mayLackName: [String]
     let keptMax: Int32
     let observe: Observer
 
     /// - Parameters:
+    ///   - integrations: the names of those that are configured.
     ///   - alwaysNaming: the names of the sources whose events always name somebody.
     ///   - mayLackName: those of the other configured sources. The newest link of a holder of theirs is kept: a
     ///     purchase that begins years later has no other name.
     package init(
-        pool: Pool, retention: Retention, alwaysNaming: [String] = [], mayLackName: [String] = [],
-        observe: @escaping Observer = { _ in }
+        pool: Pool, retention: Retention, integrations: [String] = [], alwaysNaming: [String] = [],
+        mayLackName: [String] = [], observe: @escaping Observer = { _ in }
     ) {
         self.init(
-            pool: pool, retention: retention, alwaysNaming: alwaysNaming, mayLackName: mayLackName,
-            keptMax: Self.keptMax, observe: observe)
+            pool: pool, retention: retention, integrations: integrations, alwaysNaming: alwaysNaming,
+            mayLackName: mayLackName, keptMax: Self.keptMax, observe: observe)
     }
 
     /// - Parameter keptMax: events of a period that are kept beyond its time.
     init(
-        pool: Pool, retention: Retention, alwaysNaming: [String] = [], mayLackName: [String] = [], keptMax: Int32,
-        observe: @escaping Observer = { _ in }
+        pool: Pool, retention: Retention, integrations: [String] = [], alwaysNaming: [String] = [],
+        mayLackName: [String] = [], keptMax: Int32, observe: @escaping Observer = { _ in }
     ) {
         self.pool = pool
         self.retention = retention
+        self.integrations = integrations
         self.alwaysNaming = alwaysNaming
         self.mayLackName = mayLackName
         self.keptMax = keptMax

@@ -19,6 +19,8 @@ final class Lane {
     /// Attempts that this daemon gave up: leased, untried as far as is known, to be given back.
     private var givenUp: [Delivery] = []
     private var isStopping = false
+    /// Another lane has taken its place, or none: what its endpoint answers now may be of a former address.
+    private var isRetired = false
     private var isCut = false
     /// Calls `pump` when a slot of the rate may be there.
     private var alarm: Scheduled<Void>?
@@ -81,7 +83,7 @@ final class Lane {
         while isRunning, let start = nextStart() {
             let delivery = start.delivery
             dispatchBuffer.release(route.row, 1, bytes: delivery.message.bytes)
-            path.deliver(delivery, isProbe: start.isProbe) { [self] end in
+            path.deliver(delivery, isProbe: start.isProbe, isRetired: { [self] in isRetired }) { [self] end in
                 switch end {
                 case .settled(let health): state.finished(start, health, at: .now())
                 case .givenUp:
@@ -224,13 +226,18 @@ final class Lane {
 
     /// Closes for good: another lane replaces it, or none does.
     func retire() {
+        isRetired = true
+        stop()
+    }
+
+    private func stop() {
         isStopping = true
         close()
     }
 
     /// Closes; the future succeeds when nothing is under way and nothing is being claimed.
     func drain() -> EventLoopFuture<Void> {
-        retire()
+        stop()
         let promise = drained ?? loop.makePromise(of: Void.self)
         drained = promise
         finishDraining()

@@ -5,7 +5,8 @@ package import Vocabulary
 package enum DeliveryDecision: Sendable, Equatable {
     case accepted
     case retry(at: Timestamp, reason: String)
-    /// A probe of an open breaker failed: the delivery waits, with its gap unused.
+    /// The attempt does not count (a failed probe of an open breaker, for example): the delivery waits, with its gap
+    /// unused.
     case keep(at: Timestamp, reason: String)
     case dead(DeathReason)
     /// The receiver answered 410: it gets no attempt until somebody resumes it. The delivery waits, with its gap
@@ -71,18 +72,24 @@ package enum DeliveryDecision: Sendable, Equatable {
 
     /// - Parameters:
     ///   - isProbe: the attempt was the probe of an open breaker.
+    ///   - isRetired: the integration was changed or removed during the attempt.
     ///   - attempt: the number of the attempt that brought `result`, from 1.
     ///   - createdAt: when the message was made; `give_up_after` counts from then.
     ///   - random: 0…1, places the gap within its jitter.
     package static func decide(
-        _ result: Result<EndpointAnswer, RequestFailure>, isProbe: Bool, attempt: Int, schedule: RetrySchedule,
-        permanentStatuses: Set<Int>, createdAt: Timestamp, now: Timestamp, random: Double
+        _ result: Result<EndpointAnswer, RequestFailure>, isProbe: Bool, isRetired: Bool, attempt: Int,
+        schedule: RetrySchedule, permanentStatuses: Set<Int>, createdAt: Timestamp, now: Timestamp, random: Double
     ) -> DeliveryDecision {
         precondition(attempt >= 1, "attempts are counted from 1")
         let reason: String
         var asked: Duration = .zero
         switch result {
         case .success(let answer) where (200..<300).contains(answer.status): return .accepted
+        case .success(let answer) where answer.status == 410 && isRetired:
+            // It may have another address now, and a pause would hold up everything that goes there. An address that is
+            // still the same answers 410 again.
+            return .keep(
+                at: now, reason: "answered 410, but the integration was changed or removed meanwhile; it is not paused")
         case .success(let answer) where answer.status == 410:
             return .pauseIntegration(reason: "answered 410: the receiver says that it is gone")
         case .success(let answer) where permanentStatuses.contains(answer.status):
