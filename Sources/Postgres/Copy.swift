@@ -54,9 +54,10 @@ extension Session {
 
     /// The number returned by a query of one column and one row. For table names that only the catalogue knows; SQL
     /// with values is a `Statement`.
-    package func number(_ query: String, stall: Duration) throws(DatabaseError) -> Int? {
+    /// - Parameter stall: how long to wait for it; nil: as for any statement, which may count a whole table.
+    package func number(_ query: String, stall: Duration? = nil) throws(DatabaseError) -> Int? {
         var text = ""
-        _ = try wire.copyOut("COPY (\(query)) TO STDOUT", stall) { row in
+        _ = try wire.copyOut("COPY (\(query)) TO STDOUT", stall ?? wire.settings.statementDeadline) { row in
             text += String(decoding: row, as: UTF8.self)
             return true
         }

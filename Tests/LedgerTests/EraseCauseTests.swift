@@ -78,4 +78,25 @@ struct EraseCauseTests {
             #expect(try ledger.psql("SELECT reason FROM dead_letters") == "answered 400")
         }
     }
+
+    @Test("What receivers answered is looked for among the attempts that failed, and not among all")
+    func planned() async throws {
+        try await TestLedger.run { ledger in
+            try ledger.psql(
+                """
+                INSERT INTO attempts
+                    (delivery, message, integration, attempt, outcome, http_status, latency_ms, failure)
+                SELECT n, n, 1, 1, CASE WHEN n % 1000 = 0 THEN 'retry' ELSE 'accepted' END, 200, 5,
+                       CASE WHEN n % 1000 = 0 THEN 'answered 500: no' END
+                FROM generate_series(1, 20000) AS n;
+                ANALYZE attempts
+                """)
+            for statement in [EraseScans.attemptWords, EraseScans.foundAttemptWords] {
+                let plan = try PlannedStatement(statement).plan(
+                    with: ["'bob'", "-354285", "2567682"], planning: .eachTime, isRun: true, in: ledger)
+                let scans = plan.filter { $0.contains("Scan") && !$0.contains("never executed") }
+                #expect(scans.contains { $0.contains("integration_at_idx") }, "\(plan.joined(separator: "\n"))")
+            }
+        }
+    }
 }

@@ -222,6 +222,20 @@ struct ImportLineTests {
         #expect(ImportLine.stored(Array(Self.whole.dropFirst().utf8)) == nil)
         #expect(ImportLine.stored([]) == nil)
     }
+
+    @Test(
+        "In quarantine, a body is a line only with the reason of one that was read, and under the source that it names",
+        arguments: [
+            ("shop", LoadedPurchases.unreadablePrefix(key: "p1") + " (line 1)", true),
+            ("other", LoadedPurchases.unreadablePrefix(key: "p1") + " (line 1)", false),
+            ("shop", "event_created_at is missing", false),
+        ])
+    func setAside(_ source: String, _ reason: String, isLine: Bool) throws {
+        let row = Quarantine.Row(
+            id: 1, source: source, reason: reason, receivedAt: Timestamp(milliseconds: 0), bytes: 1)
+        let expected = try isLine ? Self.read(Self.whole) : nil
+        #expect(ImportLine.setAside(row, Array(Self.whole.utf8)) == expected)
+    }
 }
 
 extension String {

@@ -119,4 +119,55 @@ import Vocabulary
         #expect(relay.waitForLine("transfer-eve", "moved nothing of 3", "too old") != nil, "\(relay.lines)")
         #expect(!relay.lines.contains { $0.contains("moved nothing of 2") })
     }
+
+    private static func line(of source: String, _ purchase: String) -> String {
+        """
+        {"event_name":"posthouse.import","source":"\(source)","app":"com.example.app","environment":"PRODUCTION",\
+        "holder":{"user_id":"ann"},"as_of":"2026-01-10T00:00:00.000Z","until":"2099-01-01T00:00:00.000Z",\
+        "store":"APPLE_APP_STORE","purchase":"\(purchase)","kind":"subscription"}
+        """
+    }
+
+    @Test("A body that a source sent is no line of an import, whatever source it names")
+    func forgedLine() throws {
+        let sources = [Relay.SourceTable(), Relay.SourceTable(name: "other", kind: "purchasely")]
+        let relay = try Relay.running([.init("backend", try Receiver())], sources: sources)
+        defer { relay.end() }
+        for source in ["other", "purchasely"] {
+            #expect(try relay.source().post(Array(Self.line(of: source, "subs_1").utf8)) == 200)
+        }
+        let results = try Self.results(try relay.json("quarantine", "retry", "--all", ended: 1))
+        #expect(results.values.map { $0["result"] as? String } == ["kept", "kept"], "\(results)")
+        #expect(try relay.database.count("quarantine") == 2 && relay.database.count("events") == 0)
+        #expect(try relay.database.count("purchases") == 0)
+    }
+
+    @Test("A line of an import that waited for the repair of its purchase is recorded, by the importer's rules")
+    func line() throws {
+        let relay = try Relay.running([.init("backend", try Receiver())])
+        defer { relay.end() }
+        let c = relay.configuration
+        #expect(try relay.source().post(Webhook("ACTIVATE", .user("ann"), purchase: "subs_1")) == 200)
+        try relay.database.rows(#"UPDATE purchases SET state = '\xff'"#)
+        let file = try relay.directory.write("lines", Self.line(of: "purchasely", "subs_1") + "\n")
+        let imported = try relay.command("import", "purchasely", file, "--config", c)
+        #expect(imported.end == .exited(1) && imported.errors.contains("waits in quarantine"), "\(imported)")
+        let id = try relay.database.value("SELECT id FROM quarantine")
+        #expect(try relay.command("quarantine", "retry", id, "--config", c).end == .exited(1))
+        #expect(try relay.command("repair", "subs_1", "--config", c).end == .exited(0))
+
+        let body = try relay.database.value("SELECT encode(body, 'hex') FROM quarantine")
+        let late = Self.line(of: "purchasely", "subs_1").replacing("2026-01-10", with: "2999-01-10")
+        func put(_ hex: String) throws {
+            try relay.database.rows("UPDATE quarantine SET body = '\\x\(hex)' WHERE id = \(id)")
+        }
+        try put(late.utf8.map { String(format: "%02x", $0) }.joined())
+        let kept = try relay.command("quarantine", "retry", id, "--config", c)
+        #expect(kept.end == .exited(1) && kept.output.contains("a time to come"), "\(kept)")
+        try put(body)
+        let retried = try relay.command("quarantine", "retry", id, "--config", c)
+        #expect(retried.end == .exited(0), "\(retried)")
+        #expect(try relay.database.count("events", where: "name = 'posthouse.import'") == 1)
+        #expect(try relay.database.count("quarantine") == 0)
+    }
 }

@@ -7,15 +7,15 @@ extension Erasure {
     /// reads every purchase, so no lock is held meanwhile; what is recorded after it was read is found by its rows
     /// (`EraseStatements.held`).
     func findPurchases(in pool: Pool) async throws(DatabaseError) -> [String: Set<Identifier>] {
-        let needles = ids.map(\.stateNeedle)
+        let (needles, keyParts, keys) = (ids.map(\.stateNeedle), ids.map(\.keyPart.found), storageKeys)
+        var rows = EraseScans.pageRows(needles: needles.count + keyParts.count + keys.count)
         var (after, found): (Identifier, [String: Set<Identifier>]) = (Identifier(high: 0, low: 0), [:])
         while true {
-            let wanted = (needles, after, EraseScans.pageRows, source, ids.map(\.keyPart.found), storageKeys)
-            let page = try await pool.withSession { session throws(DatabaseError) in
-                try session.run(EraseScans.purchases, wanted)
+            let page = try await readPage(of: &rows, in: pool) { [source, after] rows, session throws(DatabaseError) in
+                try session.run(EraseScans.purchases, (needles, after, rows, source, keyParts, keys))
             }
             for purchase in page where purchase.isHit { found[purchase.source, default: []].insert(purchase.id) }
-            guard let last = page.last?.id, page.count == Int(EraseScans.pageRows) else { return found }
+            guard let last = page.last?.id, page.count == Int(rows) else { return found }
             after = last
         }
     }
@@ -108,7 +108,7 @@ extension Erasure {
         let isNamed: Bool
         /// Whether what is known of access does (`KnownAccess`), which an erasure empties.
         let isKnown: Bool
-        /// Whether it is nobody else's.
+        /// Whether it is nobody else's. Whoever was erased before is nobody.
         let isAlone: Bool
     }
 
@@ -136,7 +136,7 @@ extension Erasure {
         return Reading(
             row: row, state: state, company: company, key: key, isNamed: isNamed,
             isKnown: !KnownAccess.holders(in: row.access).isDisjoint(with: erased),
-            isAlone: !company.hasOthers && state.holders.isSubset(of: erased))
+            isAlone: !company.hasOthers && state.holders.allSatisfy { erased.contains($0) || ErasedID.isStandIn($0) })
     }
 
     private func delete(_ purchase: Reading, on session: borrowing Session) throws(DatabaseError) {

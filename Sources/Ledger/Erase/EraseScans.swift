@@ -3,8 +3,16 @@ import Vocabulary
 
 /// Searches what no index covers for any of the needles, a page of rows at a time.
 enum EraseScans {
-    /// Rows of one page: reading it stays far below `statement_timeout`.
-    static let pageRows: Int32 = 2_000
+    /// Rows of one page.
+    static let pageRowsMax = 2_000
+    /// Searches of one page, each for one needle in one row. An id has 15 needles or more, and a person may have many
+    /// ids.
+    static let pageSearchesMax = 100_000
+
+    /// Rows of one page, so that reading it stays far below `statement_timeout`.
+    static func pageRows(needles: Int) -> Int32 {
+        Int32(max(1, min(pageRowsMax, pageSearchesMax / max(1, needles))))
+    }
 
     struct Scanned {
         let id: Int64
@@ -157,13 +165,16 @@ enum EraseScans {
     }
 
     /// Erases what receivers answered to any message, because they quote what they were sent; the status stays. Returns
-    /// the message; the statements for other texts return 0 where there is none.
+    /// the message; the statements for other texts return 0 where there is none. Nothing is kept of an answer that
+    /// accepted, so the index of failed attempts has all that is to be read.
     static let attemptWords = Statement<(String, Int32, Int32), Int64>(
         "erase_attempt_words",
         """
         UPDATE attempts SET failure = NULL
         WHERE at >= (date '1970-01-01' + $2)::timestamp AT TIME ZONE 'UTC'
-          AND at < (date '1970-01-01' + $3)::timestamp AT TIME ZONE 'UTC' AND \(quotes("failure")) RETURNING message
+          AND at < (date '1970-01-01' + $3)::timestamp AT TIME ZONE 'UTC' AND outcome <> 'accepted'
+          AND \(quotes("failure"))
+        RETURNING message
         """)
 
     static let foundAttemptWords = Statement<(String, Int32, Int32), Int64>(
@@ -171,7 +182,8 @@ enum EraseScans {
         """
         SELECT message FROM attempts
         WHERE at >= (date '1970-01-01' + $2)::timestamp AT TIME ZONE 'UTC'
-          AND at < (date '1970-01-01' + $3)::timestamp AT TIME ZONE 'UTC' AND \(quotes("failure"))
+          AND at < (date '1970-01-01' + $3)::timestamp AT TIME ZONE 'UTC' AND outcome <> 'accepted'
+          AND \(quotes("failure"))
         """)
 
     static let lastWords = Statement<String, Int64>(

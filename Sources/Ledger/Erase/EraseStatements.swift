@@ -285,13 +285,16 @@ enum EraseStatements {
         WHERE (target = ANY ($1) OR second_target = ANY ($1)) AND source = $3 RETURNING id
         """)
 
+    /// Whether a row is of anybody but the person ($2) and whoever was erased (`ErasedID.isStandIn`).
+    private static let isOfOthers: SQL = "e.holder <> ALL ($2) AND e.holder !~ '^anon:erased-[0-9a-f]{16}$'"
+
     /// A statement of its own behind the lock: one that waited for the lock would not see what was recorded meanwhile.
     static let company = Statement<([Identifier], [String]), Company>(
         "erase_company",
         """
         SELECT p.id,
-               EXISTS (SELECT FROM events e WHERE e.purchase = p.id AND e.holder <> ALL ($2))
-                   OR EXISTS (SELECT FROM entitlements e WHERE e.purchase = p.id AND e.holder <> ALL ($2)),
+               EXISTS (SELECT FROM events e WHERE e.purchase = p.id AND \(isOfOthers))
+                   OR EXISTS (SELECT FROM entitlements e WHERE e.purchase = p.id AND \(isOfOthers)),
                EXISTS (SELECT FROM events e WHERE e.purchase = p.id AND e.holder = ANY ($2))
         FROM unnest($1) AS p (id)
         """, row: Company.init)

@@ -144,21 +144,24 @@ extension Erasure {
         return mentions
     }
 
-    /// Deletes quarantined bodies that name the person: nobody can read whose they are.
+    /// Deletes quarantined bodies that name the person: nobody can read whose they are. A reason that alone has the id
+    /// may quote it, or have it for a word: then the reason goes, and the body stays.
     private func eraseQuarantine(in pool: Pool) async throws(DatabaseError) -> Int? {
         let ids = ids
         let sealed = ids.reduce(into: Set<[UInt8]>()) { $0.formUnion($1.sealedWords) }
         let needles = (ids.map { Array($0.holder.id.utf8) } + ids.needles, Array(sealed) + ids.sealedNeedles)
         let found = try await scan(EraseScans.quarantine, for: needles, in: pool) {
             row, session throws(DatabaseError) in
-            guard let kept = try session.run(EraseScans.quarantined, row).first,
-                [kept.body, kept.answer ?? []].contains(where: ids.occur(inUnreadable:))
-                    || ids.occur(in: Array(kept.reason.utf8))
-            else { return .nothing }
-            if !isDry {
-                _ = try session.execute(EraseStatements.remember, [kept.digest])
-                _ = try session.run(QuarantineStatements.discard, [row])
+            guard let kept = try session.run(EraseScans.quarantined, row).first else { return .nothing }
+            if [kept.body, kept.answer ?? []].contains(where: ids.occur(inUnreadable:)) {
+                if !isDry {
+                    _ = try session.execute(EraseStatements.remember, [kept.digest])
+                    _ = try session.run(QuarantineStatements.discard, [row])
+                }
+                return .one
             }
+            guard kept.reason != ErasedID.replacement, ids.occur(in: Array(kept.reason.utf8)) else { return .nothing }
+            if !isDry { _ = try session.execute(QuarantineStatements.note, (row, ErasedID.replacement)) }
             return .one
         }
         return found?.erased
@@ -201,10 +204,10 @@ extension Erasure {
         _ body: @escaping @Sendable (Int64, borrowing Session) throws(DatabaseError) -> Mentions
     ) async throws(DatabaseError) -> Mentions? {
         var (after, mentions) = (Int64(0), Mentions.nothing)
+        var rows = EraseScans.pageRows(needles: needles.clear.count + needles.sealed.count)
         while true {
-            let wanted = (needles.clear, after, EraseScans.pageRows, source, needles.sealed)
-            let page = try await pool.withSession { session throws(DatabaseError) in
-                try session.run(statement, wanted)
+            let page = try await readPage(of: &rows, in: pool) { [source, after] rows, session throws(DatabaseError) in
+                try session.run(statement, (needles.clear, after, rows, source, needles.sealed))
             }
             for row in page where row.isHit {
                 let found: Mentions? = try await unlessShared(in: pool) { session throws(DatabaseError) in
@@ -217,8 +220,24 @@ extension Erasure {
                 mentions.erased += found.erased
                 mentions.inHand.formUnion(found.inHand)
             }
-            guard let last = page.last?.id, page.count == Int(EraseScans.pageRows) else { return mentions }
+            guard let last = page.last?.id, page.count == Int(rows) else { return mentions }
             after = last
+        }
+    }
+
+    /// Reads a page of at most `rows` rows; of fewer, here and later, if the server cannot search so many in time,
+    /// because they are large.
+    func readPage<Row: Sendable>(
+        of rows: inout Int32, in pool: Pool,
+        _ read: @escaping @Sendable (Int32, borrowing Session) throws(DatabaseError) -> [Row]
+    ) async throws(DatabaseError) -> [Row] {
+        while true {
+            let limit = rows
+            do throws(DatabaseError) {
+                return try await pool.withSession { session throws(DatabaseError) in try read(limit, session) }
+            } catch  where error.isStatementTimeout && rows > 1 {
+                rows /= 2
+            }
         }
     }
 }

@@ -125,6 +125,17 @@ extension ImportLine {
         return read.line
     }
 
+    /// The line that a quarantined body is; nil: it is a webhook's.
+    ///
+    /// What a source was sent may look like a line, also like one of another source. But no adapter reads a line, so
+    /// only one that came by an import has the reason of what was read and could not be recorded.
+    package static func setAside(_ row: Quarantine.Row, _ body: [UInt8]) -> ImportLine? {
+        guard row.reason.utf8.starts(with: LoadedPurchases.unreadableOpening.utf8), let line = stored(body),
+            line.scope.source.utf8.elementsEqual(row.source.utf8)
+        else { return nil }
+        return line
+    }
+
     /// How each canonical form begins.
     private static let opening = Array("{\"event_name\":\"\(Event.importName)\",".utf8)
 

@@ -87,7 +87,8 @@ package struct Importer: Sendable {
                 }
             } catch  where mode != .insertIfAbsent && error.isThereAlready {
                 mode = .insertIfAbsent
-            } catch  where error.isCollision || error.isLockTimeout || error.isOfFormBefore || error.isWithoutPartition {
+            } catch  where error.isCollision || error.isLockTimeout || error.isOfFormBefore || error.isWithoutPartition
+            {
                 if attempt >= Recorder.collisionsMax { throw error }
             }
         }

@@ -18,7 +18,7 @@ package import Vocabulary
 
 /// One move of a whole ledger.
 package struct LedgerMove: Sendable {
-    /// How long either side may do nothing: a server takes a while to write a checkpoint to a slow disk.
+    /// How long either side of a copy may do nothing: a server takes a while to write a checkpoint to a slow disk.
     static let stall: Duration = .seconds(300)
     /// Rows between two calls of `goesOn`.
     static let step = 5_000
@@ -187,7 +187,7 @@ extension DatabaseError {
 extension Session {
     /// - Parameter table: quoted as in the catalogue.
     func count(_ table: String) throws(DatabaseError) -> Int {
-        try number("SELECT count(*) FROM \(table)", stall: LedgerMove.stall) ?? 0
+        try number("SELECT count(*) FROM \(table)") ?? 0
     }
 }
 

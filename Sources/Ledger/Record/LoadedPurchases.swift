@@ -31,7 +31,10 @@ struct LoadedPurchases {
 
     /// How the reason of a webhook begins that is quarantined because of its purchase's state: `Repair` finds it by
     /// this.
-    static func unreadablePrefix(key: String) -> String { "the stored state of its purchase \(key) cannot be read" }
+    static func unreadablePrefix(key: String) -> String { "\(unreadableOpening)\(key) cannot be read" }
+
+    /// How it begins for every purchase: no adapter gives such a reason (`ImportLine.setAside`).
+    static let unreadableOpening = "the stored state of its purchase "
 
     /// The plan that `build` makes of these purchases. If it misses stored changes or links, they are read and it
     /// starts again. Each round reads further, so there are at most as many rounds as times that a purchase has passed

@@ -11,8 +11,6 @@ struct ImportTally {
     private let source: Source
     private let path: String
     private let isDry: Bool
-    /// The app that all lines name; nil: each its own.
-    private let app: String?
     private var lines = 0
     private var ofOthers = 0
     private var recorded = 0
@@ -29,13 +27,11 @@ struct ImportTally {
         self.source = source
         self.path = path
         self.isDry = isDry
-        app = source.app ?? (source.kind.traits.namesApp ? nil : "")
     }
 
     /// Reads lines.
     /// - Returns: those that are to be recorded.
     mutating func read(_ batch: [LineFile.Line], at now: Timestamp) -> [Numbered] {
-        let latest = now.advanced(byMilliseconds: Limits.importAhead.wholeMilliseconds)
         var numbered: [Numbered] = []
         for line in batch {
             lines += 1
@@ -47,10 +43,8 @@ struct ImportTally {
                 let read = try ImportLine.read(bytes).line
                 if !read.scope.source.utf8.elementsEqual(source.name.utf8) {
                     ofOthers += 1
-                } else if let app, !app.utf8.elementsEqual(read.scope.app.utf8) {
-                    leaveOut(line.number, "the app of the source \(source.name) is \"\(app)\"")
-                } else if read.latestTime > latest {
-                    leaveOut(line.number, "it is as of a time to come, and would go before every webhook until then")
+                } else if let fault = read.fault(in: source, at: now) {
+                    leaveOut(line.number, fault)
                 } else {
                     numbered.append((line.number, read))
                 }
@@ -123,5 +117,20 @@ struct ImportTally {
             json.member("line", fault.number)
             json.member("reason", fault.reason)
         }
+    }
+}
+
+extension ImportLine {
+    /// Why the line is left out of its source; nil: it can be recorded.
+    func fault(in source: Source, at now: Timestamp) -> String? {
+        // The app that all lines name; nil: each its own.
+        let app = source.app ?? (source.kind.traits.namesApp ? nil : "")
+        if let app, !app.utf8.elementsEqual(scope.app.utf8) {
+            return "the app of the source \(source.name) is \"\(app)\""
+        }
+        if latestTime > now.advanced(byMilliseconds: Limits.importAhead.wholeMilliseconds) {
+            return "it is as of a time to come, and would go before every webhook until then"
+        }
+        return nil
     }
 }

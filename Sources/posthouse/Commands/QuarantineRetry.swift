@@ -101,8 +101,10 @@ struct QuarantineRetry {
         guard let source = configuration.sources.first(where: { $0.name.utf8.elementsEqual(row.source.utf8) }) else {
             return .kept(reason: "the configuration has no source \(row.source); give it back its name, then try again")
         }
-        if let line = ImportLine.stored(body) {
-            return try await record(id, line.event) ?? .kept(reason: "what is known of its purchase does not fit it")
+        if let line = ImportLine.setAside(row, body) {
+            if let fault = line.fault(in: source, at: ThisProcess.now()) { return .kept(reason: fault) }
+            return try await record(id, line.event, isLine: true)
+                ?? .kept(reason: "what is known of its purchase does not fit it")
         }
         // What was answered before may not fit any more what is known of its token: then it is asked about anew, once.
         let answers: [[UInt8]?] = stored == nil ? [nil] : [stored, nil]
@@ -137,8 +139,9 @@ struct QuarantineRetry {
         return try await record(id, event)
     }
 
+    /// - Parameter isLine: it is a line of an import, which its reason alone tells from a webhook: that stays.
     /// - Returns: nil: the event does not fit any more what is known.
-    private func record(_ id: Int64, _ event: Event) async throws(DatabaseError) -> Result? {
+    private func record(_ id: Int64, _ event: Event, isLine: Bool = false) async throws(DatabaseError) -> Result? {
         let outcome: Quarantine.Outcome
         do throws(DatabaseError) {
             outcome = try await Quarantine.release(
@@ -146,7 +149,9 @@ struct QuarantineRetry {
         } catch {
             // Any other error may be gone next time, and says nothing of the body.
             guard error.isDataError else { throw error }
-            return try await keep(id, "the database cannot store it: \(error)")
+            let reason = "the database cannot store it: \(error)"
+            if isLine { return .kept(reason: reason) }
+            return try await keep(id, reason)
         }
         return switch outcome {
         case .recorded(let trail, let unmoved): .recorded(trail, unmoved: unmoved)

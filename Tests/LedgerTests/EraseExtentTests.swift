@@ -1,0 +1,99 @@
+import Postgres
+import TestSupport
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// What an erasure takes with it, and what it must leave to others. Oracle: psql.
+@Suite("How far an erasure goes")
+struct EraseExtentTests {
+    private static let jeff = Holder.user("jeff-9f3c")
+    private static let ann = Holder.user("ann")
+    private static let bob = Holder.user("bob")
+
+    @Test("A purchase whose holders are erased one after the other goes with the last of them, and not before")
+    func oneAfterTheOther() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
+            let lives = [("subs_2", [Self.ann, Self.jeff]), ("subs_5", [Self.ann, Self.jeff, Self.bob])]
+            for (purchase, holders) in lives {
+                for (number, holder) in holders.enumerated() {
+                    let fact = Fact.activate(holder, seconds(Int64(number) * 100), until: seconds(10_000))
+                    await daemon.record([.stating(fact, purchase: purchase, transaction: "t_\(purchase)")])
+                }
+            }
+            for (holder, left) in [(Self.jeff, "subs_2 subs_5"), (Self.ann, "subs_5")] {
+                let erasure = try await Erasure.start(holder, source: nil, isDry: false, in: daemon.pool)
+                _ = try await erasure.run(in: daemon.pool) { _ in }
+                #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
+                #expect(try ledger.psql("SELECT string_agg(key, ' ' ORDER BY key) FROM purchases") == left)
+            }
+            #expect(try ledger.psql("SELECT count(*) FROM transactions") == "1")
+            #expect(try ledger.psql("SELECT holder FROM entitlements WHERE active") == "user:bob")
+        }
+    }
+
+    @Test("In quarantine a short id is looked for as in others' webhooks; as a word only in what is not JSON")
+    func shortIDs() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
+            func kept(_ body: String, _ reason: String = "odd") -> RecordQueue.Item {
+                .quarantine(QuarantinedBody(source: "shop", reason: reason, body: Array(body.utf8)))
+            }
+            await daemon.record([
+                kept(#"{"user_id":"bob","quantity":1}"#), kept(#"{"user_id":"ann"}"#, "line 1 is too long"),
+                kept(#"{"user_id":1}"#), kept("user=1"),
+            ])
+            let erasure = try await Erasure.start(.user("1"), source: nil, isDry: false, in: daemon.pool)
+            #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.quarantined == 3)
+            #expect(try await erasure.run(in: daemon.pool) { _ in }.quarantined == 3)
+            #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
+            #expect(
+                try ledger.psql("SELECT convert_from(body, 'UTF8'), reason FROM quarantine ORDER BY body DESC")
+                    == """
+                    {"user_id":"bob","quantity":1}|odd
+                    {"user_id":"ann"}|erased
+                    """)
+        }
+    }
+
+    @Test("A page has fewer rows the more is searched for, and never none")
+    func pageRows() {
+        #expect([0, 200, 2_000, 10_000_000].map(EraseScans.pageRows) == [2_000, 500, 50, 1])
+    }
+
+    @Test("A person with many ids is erased, over pages that are the smaller for it")
+    func manyIDs() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
+            let scope = Scope(source: "shop", app: "app.one", environment: "PRODUCTION")
+            let installs = (100..<180).map { "device-\($0)" }
+            await daemon.record(
+                installs.map { install in
+                    Event(
+                        scope: scope, vendorEventID: install, name: "LINKED", type: "LINKED",
+                        holder: .anonymous(install), occurredAt: seconds(0), purchase: nil, transaction: nil,
+                        links: [HolderLink(anonymousID: install, userID: Self.jeff.id)],
+                        body: Array(#"{"install":"\#(install)"}"#.utf8))
+                })
+            await daemon.record(
+                (0..<400).map { number -> Event in
+                    let friend = number.isMultiple(of: 100) ? installs[number / 100] : "nobody"
+                    return .sample(
+                        "NOTE", holder: Self.bob, purchase: nil, transaction: nil, vendorEventID: "note-\(number)",
+                        body: #"{"friend":"\#(friend)","number":\#(number)}"#)
+                })
+            let erasure = try await Erasure.start(Self.jeff, source: nil, isDry: false, in: daemon.pool)
+            #expect(erasure.holders.count == 1 + installs.count)
+            let (clear, sealed) = (erasure.ids.needles, erasure.ids.sealedNeedles)
+            #expect(EraseScans.pageRows(needles: clear.count + sealed.count) < 400, "there are several pages")
+            #expect(try await erasure.run(in: daemon.pool) { _ in }.events == installs.count)
+            #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
+            func count(_ text: String) throws -> String {
+                try ledger.psql("SELECT count(*) FROM events WHERE convert_from(body, 'UTF8') LIKE '%\(text)%'")
+            }
+            #expect(try count("device-") == "0" && count("\"erased\"") == "4" && count("nobody") == "396")
+        }
+    }
+}
