@@ -180,6 +180,36 @@ struct AccessEndTests {
         }
     }
 
+    @Test(
+        "A transaction of which nothing is stated has no end; one of Google Play's is a former order",
+        arguments: [("APPLE_APP_STORE", nil), ("GOOGLE_PLAY_STORE", 5)] as [(store: String, until: Int64?)])
+    func nothingStated(store: String, until: Int64?) async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let now = try ledger.now()
+            func at(_ hours: Int64) -> Timestamp { now.advanced(byMilliseconds: hours * Self.hour) }
+            let words: [(transaction: String, at: Int64, until: Int64?)] = [("1", -90, 5), ("2", -30, nil)]
+            for (index, order) in permutations(Array(words.indices)).enumerated() {
+                let environment = "order\(index)"
+                for word in order.map({ words[$0] }) {
+                    let end = word.until.map { at($0) }
+                    var event = Event.paying(
+                        user, from: at(word.at), until: end, transaction: word.transaction, environment: environment)
+                    event.purchase = Purchase(
+                        key: "subs_1", kind: .subscription, store: store, product: "gold", plan: "monthly",
+                        subscriptionID: "subs_1")
+                    event.transaction = Transaction(
+                        storeTransactionID: word.transaction, storeOriginalTransactionID: nil, purchasedAt: nil,
+                        effectiveNextRenewalAt: end, offerType: nil, status: nil)
+                    await daemon.record([event])
+                }
+                let held = try await HolderLookup(pool: daemon.pool, leeways: Leeways([.leaving("shop", .none)]))
+                    .entitlements(of: .holder(user), in: LookupScope(environment: environment, source: nil)).entries
+                #expect(held.count == 1 && held.first?.until == until.map { at($0) }, "\(order)")
+            }
+        }
+    }
+
     /// As Google Play states it: only the first order says when it was bought, and the renewals of a token that a
     /// change of plan replaced keep the end that they had.
     @Test(
@@ -240,6 +270,9 @@ struct AccessEndTests {
         Unnamed(
             testDescription: "a late word about an older transaction", until: 40,
             webhooks: [("1", nil, -60, -60, -30), ("2", nil, -30, -30, 1), ("1", nil, -60, -2, -30)], expected: 40),
+        Unnamed(
+            testDescription: "a late word about the only transaction, which was over by then", until: 40,
+            webhooks: [("1", nil, -60, -2, -30)], expected: 40),
         Unnamed(testDescription: "a line without an end", until: nil, webhooks: [("1", nil, -30, -30, 1)], expected: 1),
         Unnamed(testDescription: "no webhook", until: 40, webhooks: [], expected: 40),
     ]

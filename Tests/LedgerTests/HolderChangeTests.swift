@@ -317,12 +317,7 @@ struct HolderChangeTests {
     func newestTransaction() async throws {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon()
-            let bought = [
-                gain(Self.a, "s1", at: 50, transaction: "second")("E"),
-                gain(Self.a, "s1", at: 0, transaction: "first")("E"),
-                gain(Self.a, "s2", at: 0)("E"),
-            ]
-            await daemon.record(bought)
+            await daemon.record(twoTransactions + [gain(Self.a, "s2", at: 0)("E")])
             try ledger.psql("DELETE FROM events")
             try ledger.psql(#"UPDATE purchases SET state = '\xff' WHERE key = 's2'"#)
             let moved = change(.move(from: [Self.a], to: Self.b, isNative: true), at: 100)("E")
@@ -331,6 +326,28 @@ struct HolderChangeTests {
             #expect(daemon.log.warnings.count == 1)
             #expect(daemon.log.warnings.first?.hasPrefix("the stored state of purchase ") == true)
         }
+    }
+
+    @Test("A transfer names the purchase's newest transaction, also if all that is known of it comes in one batch")
+    func newestTransactionOfBatch() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            await daemon.record(
+                twoTransactions + [change(.move(from: [Self.a], to: Self.b, isNative: true), at: 100)("E")])
+            #expect(try ledger.psql("SELECT store_transaction_id FROM transfers") == "second")
+        }
+    }
+
+    /// Two transactions of one purchase: the older one is heard of late, and again later.
+    private var twoTransactions: [Event] {
+        var restated = gain(Self.a, "s1", at: 60, transaction: "first")("E")
+        restated.transaction = Transaction(
+            storeTransactionID: "first", storeOriginalTransactionID: "tx_0", purchasedAt: seconds(0),
+            effectiveNextRenewalAt: seconds(50), offerType: nil, status: nil)
+        return [
+            gain(Self.a, "s1", at: 50, transaction: "second")("E"),
+            gain(Self.a, "s1", at: 0, transaction: "first")("E"), restated,
+        ]
     }
 
     @Test("The first identify shares, a later one does not, a restore takes away or adds")

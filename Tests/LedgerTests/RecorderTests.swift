@@ -187,6 +187,20 @@ struct RecorderTests {
         }
     }
 
+    @Test("A refusal that comes after the server's own answer is not reported again")
+    func lateRefusal() {
+        let start = ContinuousClock.now
+        let answers = Mutex(0)
+        let submitter = RecordQueue.Submitter(
+            completion: { _ in answers.withLock { $0 += 1 } }, fallback: nil, answeredAt: start + .seconds(8))
+        var reports: [Int] = []
+        for second in [0, 7, 8, 9] {
+            submitter.refuse("gone", at: start + .seconds(second)) { reports.append(second) }
+        }
+        #expect(reports == [0, 7])
+        #expect(answers.withLock { $0 } == 4)
+    }
+
     @Test("A full queue, by number or by bytes, and a closed one answer at once")
     func bounds() {
         let answers = Mutex<[RecordQueue.Answer]>([])

@@ -17,7 +17,7 @@ struct HolderAnswers {
     private(set) var purchases: Set<Identifier> = []
     /// Holders who have more purchases than one transaction takes, each with the last one taken.
     private(set) var through: [(holder: HolderKnowledge.LinkKey, last: Identifier)] = []
-    private var transactions: PendingRows<HolderStatements.TransactionRow>?
+    private var transactions: PendingRows<BatchPlan.TransactionRow>?
 
     /// Sources with changes of holders.
     private let changing: Set<String>
@@ -56,9 +56,7 @@ struct HolderAnswers {
             for (purchase, name) in try session.answer(to: restored) { holders.know(name: name, of: purchase) }
         }
         if let transactions {
-            for (purchase, transaction) in try session.answer(to: transactions) {
-                holders.know(transaction, of: purchase)
-            }
+            for row in try session.answer(to: transactions) { holders.know(row) }
         }
         try changes?.add(to: &holders, on: session, purchase: id)
         if let unfinished {

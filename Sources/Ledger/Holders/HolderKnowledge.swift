@@ -89,7 +89,7 @@ struct HolderKnowledge {
     private var registered: Set<LinkKey> = []
     private(set) var newIdentities: [NewIdentity] = []
     /// The newest transaction of each purchase that an event can move without naming it.
-    private(set) var newestTransaction: [Identifier: Transaction] = [:]
+    private var newestTransactions: [Identifier: BatchPlan.TransactionRow] = [:]
     /// Purchases by the names that a restore can use for them.
     private var named: [KnownChanges.Subject: Set<Identifier>] = [:]
     /// Names under which a purchase was already known: what was stated about these names has been applied to it.
@@ -176,12 +176,17 @@ struct HolderKnowledge {
     // MARK: Transactions
 
     /// Nobody is told of one that an import's line did not name.
-    mutating func know(_ transaction: Transaction, of purchase: Identifier) {
+    mutating func know(_ row: BatchPlan.TransactionRow) {
+        let transaction = row.transaction
         if transaction.storeTransactionID == ImportLine.unnamedTransaction { return }
-        newestTransaction[purchase] = transaction
-        know(name: transaction.storeTransactionID, of: purchase)
-        if let original = transaction.storeOriginalTransactionID { know(name: original, of: purchase) }
+        if newestTransactions[row.purchase].map({ row.isNewer(than: $0) }) ?? true {
+            newestTransactions[row.purchase] = row
+        }
+        know(name: transaction.storeTransactionID, of: row.purchase)
+        if let original = transaction.storeOriginalTransactionID { know(name: original, of: row.purchase) }
     }
+
+    func newestTransaction(of purchase: Identifier) -> Transaction? { newestTransactions[purchase]?.transaction }
 
     mutating func know(name: String, of purchase: Identifier) {
         named[.named(name), default: []].insert(purchase)

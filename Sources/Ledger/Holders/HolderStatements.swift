@@ -7,7 +7,6 @@ enum HolderStatements {
     typealias Keys = ([String], [String], [String], [String])
     typealias LinkRow = (key: HolderKnowledge.LinkKey, link: HolderKnowledge.Link)
     typealias IdentityRow = (key: HolderKnowledge.IdentityKey, identity: HolderKnowledge.Identity)
-    typealias TransactionRow = (purchase: Identifier, transaction: Transaction)
 
     /// The first key ("hold" as bytes) keeps these locks apart from other advisory locks. The second is a source's
     /// (`KeyHash.lock`), made the ledger's own (`Session.halfLockKey`).
@@ -137,23 +136,27 @@ enum HolderStatements {
 
     private static func transaction(
         purchase: Identifier, id: String, originalID: String?, purchasedAt: Timestamp?,
-        effectiveNextRenewalAt: Timestamp?, offerType: String?, status: String?
-    ) -> TransactionRow {
+        effectiveNextRenewalAt: Timestamp?, offerType: String?, status: String?, asOf: Timestamp, asOfEvent: Identifier
+    ) -> BatchPlan.TransactionRow {
         let transaction = Transaction(
             storeTransactionID: id, storeOriginalTransactionID: originalID, purchasedAt: purchasedAt,
             effectiveNextRenewalAt: effectiveNextRenewalAt, offerType: offerType, status: status)
-        return (purchase, transaction)
+        return BatchPlan.TransactionRow(
+            purchase: purchase, transaction: transaction, asOf: asOf, asOfEvent: asOfEvent)
     }
 
-    static let newestTransactions = Statement<[Identifier], TransactionRow>(
+    /// The newest transaction of each purchase, by the time of purchase: what is said later of an older one (a refund)
+    /// does not make it the newest (`BatchPlan.TransactionRow.isNewer`).
+    static let newestTransactions = Statement<[Identifier], BatchPlan.TransactionRow>(
         "holder_newest_transactions",
         """
         SELECT p.id, t.store_transaction_id, t.store_original_transaction_id, t.purchased_at_ms,
-               t.effective_next_renewal_at_ms, t.offer_type, t.status
+               t.effective_next_renewal_at_ms, t.offer_type, t.status, t.as_of_ms, t.as_of_event
         FROM unnest($1) AS p (id)
         CROSS JOIN LATERAL (
             SELECT * FROM transactions t WHERE t.purchase = p.id AND t.store_transaction_id <> 'posthouse.import'
-            ORDER BY t.as_of_ms DESC, t.as_of_event DESC LIMIT 1
+            ORDER BY coalesce(t.purchased_at_ms, least(t.effective_next_renewal_at_ms, t.as_of_ms)) DESC,
+                t.as_of_ms DESC, t.as_of_event DESC LIMIT 1
         ) AS t
         """, row: transaction)
 

@@ -41,7 +41,9 @@ enum AccessEnd {
 
     /// The newest transaction of a purchase, by the time of purchase, as `t`. Its end is the purchase's, whatever else
     /// older transactions state later. One of which nothing is known but that it was revoked is the oldest: that of a
-    /// former period, which was voided.
+    /// former period, which was voided. So is an order of Google Play's of which nothing at all is known: its
+    /// notification names a former order, and the API tells only of the newest. Of another store it may be one
+    /// without an end.
     ///
     /// Where the time of purchase is not known, the newest known one of its renewals stands for it, else the first time
     /// at which one of them was heard of or ended; of those alike the end decides. So renewals whose period is not
@@ -49,17 +51,17 @@ enum AccessEnd {
     /// in their order.
     ///
     /// An import's line may state an end without naming its transaction (`ImportLine.unnamedTransaction`). It is of no
-    /// period of its own: it counts until a transaction is bought after it, or the newest one has stated an end after
-    /// it (`counts_ms`).
+    /// period of its own: it counts until a transaction is bought after it, or the newest one states, after it, an end
+    /// that was to come then (`counts_ms`): a late word about a period that was over is no news.
     static func newestTransaction(of purchase: SQL) -> SQL {
         """
         LEFT JOIN LATERAL (
-            (SELECT *, CASE WHEN NOT \(isVoided)
-                THEN greatest(\(began), CASE WHEN effective_next_renewal_at_ms IS NOT NULL THEN as_of_ms END)
+            (SELECT *, CASE WHEN NOT \(isVoided(of: purchase)) THEN greatest(\(began), CASE
+                WHEN effective_next_renewal_at_ms > (\(unnamedAsOf(of: purchase))) THEN as_of_ms END)
                 END AS counts_ms, false AS is_unnamed
              FROM transactions WHERE purchase = \(purchase) AND store_transaction_id <> 'posthouse.import'
              WINDOW renewals AS (PARTITION BY coalesce(store_original_transaction_id, store_transaction_id))
-             ORDER BY \(isVoided), \(began) DESC,
+             ORDER BY \(isVoided(of: purchase)), \(began) DESC,
                 CASE WHEN bool_or(purchased_at_ms IS NULL) OVER renewals THEN effective_next_renewal_at_ms END
                     DESC NULLS LAST, as_of_ms DESC, store_transaction_id DESC LIMIT 1)
             UNION ALL
@@ -70,9 +72,22 @@ enum AccessEnd {
         """
     }
 
-    private static let isVoided: SQL = """
-        (purchased_at_ms IS NULL AND effective_next_renewal_at_ms IS NULL AND coalesce(status, 'REVOKED') = 'REVOKED')
+    private static func isVoided(of purchase: SQL) -> SQL {
         """
+        (purchased_at_ms IS NULL AND effective_next_renewal_at_ms IS NULL AND CASE
+            WHEN status IS NULL THEN 'GOOGLE_PLAY_STORE'
+                = (SELECT bought.store FROM purchases AS bought WHERE bought.id = \(purchase))
+            ELSE status = 'REVOKED' END)
+        """
+    }
+
+    /// The time of the purchase's line that names no transaction: no row where there is none.
+    private static func unnamedAsOf(of purchase: SQL) -> SQL {
+        """
+        SELECT line.as_of_ms FROM transactions AS line
+            WHERE line.purchase = \(purchase) AND line.store_transaction_id = 'posthouse.import'
+        """
+    }
 
     private static let began: SQL = """
         coalesce(purchased_at_ms, max(purchased_at_ms) OVER renewals,

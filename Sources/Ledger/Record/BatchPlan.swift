@@ -192,16 +192,16 @@ struct BatchPlan {
 
     private mutating func learn(_ transaction: Transaction?, purchase: Identifier, of new: New) {
         guard let transaction else { return }
+        let row = TransactionRow(
+            purchase: purchase, transaction: transaction, asOf: new.event.transactionAsOf, asOfEvent: new.key)
         if holders.changing.contains(new.event.scope.source) {
-            holders.know(transaction, of: purchase)
+            holders.know(row)
             if let name = new.event.purchase?.key { holders.know(name: name, of: purchase) }
         }
         let key = TransactionKey(
             purchase: purchase, storeTransactionID: Array(transaction.storeTransactionID.utf8))
-        let asOf = new.event.transactionAsOf
-        if let known = transactions[key], (known.asOf, known.asOfEvent) >= (asOf, new.key) { return }
-        transactions[key] = TransactionRow(
-            purchase: purchase, transaction: transaction, asOf: asOf, asOfEvent: new.key)
+        if let known = transactions[key], (known.asOf, known.asOfEvent) >= (row.asOf, row.asOfEvent) { return }
+        transactions[key] = row
     }
 }
 

@@ -47,7 +47,7 @@ extension BatchPlan {
             return MessageEnvelope.Subject(id: id, purchase: event.purchase, transaction: event.transaction)
         }
         return MessageEnvelope.Subject(
-            id: id, purchase: purchases[id]?.purchase, transaction: holders.newestTransaction[id])
+            id: id, purchase: purchases[id]?.purchase, transaction: holders.newestTransaction(of: id))
     }
 
     /// - Parameter state: of its purchase; nil: what is known without the event.

@@ -78,6 +78,19 @@ extension BatchPlan {
         var transaction: Transaction
         var asOf: Timestamp
         var asOfEvent: Identifier
+
+        /// Whether it is the newer one of its purchase, as `HolderStatements.newestTransactions` orders them; or the
+        /// later statement about the same one, as it is stored.
+        func isNewer(than other: TransactionRow) -> Bool {
+            let isSame = transaction.storeTransactionID.hasSameBytes(as: other.transaction.storeTransactionID)
+            if !isSame, began != other.began { return began > other.began }
+            return (asOf, asOfEvent) > (other.asOf, other.asOfEvent)
+        }
+
+        /// Nearly as `AccessEnd` has it, which also looks at the other renewals.
+        private var began: Timestamp {
+            transaction.purchasedAt ?? transaction.effectiveNextRenewalAt.map { min($0, asOf) } ?? asOf
+        }
     }
 
     struct EntitlementKey: Hashable {

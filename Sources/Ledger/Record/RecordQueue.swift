@@ -61,12 +61,14 @@ package final class RecordQueue: Sendable {
     struct Submitter: Sendable {
         let completion: Completion
         let fallback: Fallback?
+        /// From then on the server has answered it 503, and has reported that.
+        let answeredAt: ContinuousClock.Instant
 
-        /// Answers an item that was not stored. `observe` reports that its source was refused, if it was.
-        func refuse(_ reason: String, observe: () -> Void = {}) {
+        /// Answers an item that was not stored. `observe` reports that its source was refused, if it was by this.
+        func refuse(_ reason: String, at now: ContinuousClock.Instant = .now, observe: () -> Void = {}) {
             if let fallback { return fallback.unavailable(reason) }
             completion(.unavailable)
-            observe()
+            if now < answeredAt { observe() }
         }
     }
 
@@ -121,7 +123,9 @@ package final class RecordQueue: Sendable {
         completion: @escaping Completion
     ) -> Bool {
         let now = ContinuousClock.Instant.now
-        let submitter = Submitter(completion: completion, fallback: fallback)
+        let startedAt = startedAt ?? now
+        let submitter = Submitter(
+            completion: completion, fallback: fallback, answeredAt: startedAt + Limits.acknowledgementTimeout)
         let share = item.share(of: writers)
         let sleeper: CheckedContinuation<Void, Never>?
         let isTaken: Bool
@@ -130,7 +134,7 @@ package final class RecordQueue: Sendable {
                 return (false, nil)
             }
             state.shares[share].pending.append(
-                Pending(item: item, enqueued: now, startedAt: startedAt ?? now, submitter: submitter))
+                Pending(item: item, enqueued: now, startedAt: startedAt, submitter: submitter))
             state.count += 1
             state.bytes += item.bytes
             return (true, state.shares[share].sleeper.take())
