@@ -56,7 +56,7 @@ package struct API: IncomingHandler {
     }
 
     package func respond(to request: IncomingRequest, with responder: Responder) {
-        Task { responder.respond(await answer(request.head, body: request.body)) }
+        Task { responder.respond(await answer(request.head, body: request.body, age: { request.age })) }
     }
 
     package func rejected(_ head: IncomingHead?, status: Int, reason: String) {
@@ -65,13 +65,17 @@ package struct API: IncomingHandler {
     }
 
     /// Answers a complete request. Checks it again, because `admit` keeps nothing.
-    func answer(_ head: IncomingHead, body: [UInt8]) async -> HTTPAnswer {
+    /// - Parameter age: of the request, since its first byte.
+    func answer(
+        _ head: IncomingHead, body: [UInt8], age: @Sendable () -> Duration = { .zero }
+    ) async -> HTTPAnswer {
         do throws(APIFailure) {
             let (route, token) = try judge(head)
             let answer = try await backend.answer(Call(route: route, token: token, query: head.query, body: body))
             return head.method == "GET" ? answer.cacheable(for: head) : answer.unstored
         } catch {
-            log(error)
+            // One that is too old was answered by the server, and reported (`rejected`).
+            if age() < APILimits.answerTimeout { log(error) }
             return error.answer
         }
     }

@@ -41,6 +41,9 @@ package enum CredentialFindings {
         named.filter { name in !loaded.contains { hands($0, name, status) } }
     }
 
+    /// systemd 252 hands credentials over with a reload, too (`Systemctl.reloadHandsOver`).
+    private static let apply = "then systemctl reload posthouse (restart, where systemd is newer than 252)"
+
     /// The line of a drop-in that hands a credential over.
     package static func line(_ name: String) -> String { "LoadCredential=\(name):\(directory)/\(name)" }
 
@@ -61,7 +64,7 @@ package enum CredentialFindings {
         return DoctorFinding(
             .credentials, .wrong, "the configuration names the credential \(name), which the unit does not hand over",
             do: "posthouse secret add \(name)\(option) (or systemctl edit posthouse, below [Service]: \(line(name))); "
-                + "then systemctl reload posthouse")
+                + apply)
     }
 
     private static func notNamed(_ one: UnitCredential) -> DoctorFinding {
@@ -83,7 +86,7 @@ package enum CredentialFindings {
         let isUsual = path == "\(directory)/\(one.name)"
         let write =
             (isUsual ? "posthouse secret add \(one.name) --replace" : "write the secret into it, with umask 077")
-            + ", then systemctl reload posthouse"
+            + ", " + apply
         switch status(path) {
         case .failure(.missing): return finding(.wrong, "is not there", write)
         case .failure(.notPermitted): return finding(.unknown, "cannot be seen by this user", "run this as root")

@@ -41,6 +41,17 @@ package enum Systemctl {
         return text.split(whereSeparator: \.isNewline).first.map(String.init) ?? ""
     }
 
+    /// Whether a reload of a service hands its credentials over anew. systemd 252 does that for each command of
+    /// `ExecReload=` after the first; later versions do it at a start alone (github.com/systemd/systemd/issues/35227).
+    /// - Parameter version: as `version` says it; nil and what cannot be read: taken for a systemd that does.
+    package static func reloadHandsOver(_ version: String?) -> Bool {
+        let words = (version ?? "").split(separator: " ")
+        // "252", "255.4-1ubuntu8", "257~rc1"
+        guard words.first == "systemd", let number = words.dropFirst().first.flatMap({ Int($0.prefix { $0.isNumber }) })
+        else { return true }
+        return number <= 252
+    }
+
     /// Has systemd read all files of units again.
     package static func reloadUnits() async throws(Failure) { _ = try await output(of: ["daemon-reload"]) }
 

@@ -36,6 +36,8 @@ package enum Limits {
     package static let purchaseKeyBytesMax = 2 * identifierBytesMax + 32
     /// Nesting of a JSON body; a deeper one is quarantined.
     package static let jsonDepthMax = 128
+    /// Devices of one customer that are read in a webhook: a loss also ends the access of each.
+    package static let customerDevicesMax = 100
     /// Digits of an amount of money, written out; a longer one is left out of the message.
     package static let moneyDigitsMax = 40
 
@@ -58,8 +60,8 @@ package enum Limits {
     package static let changePollInterval: Duration = .seconds(30)
     /// Statement time-out while the events of a batch that a time-out ended are tried one by one.
     package static let isolationStatementTimeout: Duration = .seconds(2)
-    /// How long each of these tries waits for a lock. A batch of 500 is halved nine times until the event is alone whose
-    /// lock somebody holds: all others are stored before a webhook's answer is due.
+    /// How long each of these tries waits for a lock. A batch of 500 is halved nine times until the event is alone
+    /// whose lock somebody holds: all others are stored before a webhook's answer is due.
     package static let isolationLockWait: Duration = .milliseconds(250)
     /// How long the events of such a batch are tried one by one; the rest is then answered 503.
     package static let isolationTimeout: Duration = .seconds(30)

@@ -7,9 +7,9 @@ import Spool
 import Systemd
 import Vocabulary
 
-/// Serves webhooks from the spool alone, until the database takes what a start writes, for the first time: those of
-/// sources that spool are written there, all others are answered 503. The relay then takes over its listeners, without
-/// closing one.
+/// Serves webhooks from the spool alone, until the database is prepared and takes what a start writes, for the first
+/// time: those of sources that spool are written there, all others are answered 503. The relay then takes over its
+/// listeners, without closing one.
 struct EarlyService: Sendable {
     let clients: NetworkClients
     let openListeners: OpenListeners
@@ -97,7 +97,7 @@ extension OpenListeners.Handlers {
     }
 }
 
-/// What is answered besides webhooks before the database is reached for the first time.
+/// What is answered besides webhooks before the database is of use for the first time.
 private struct EarlyOperations: OperationalPaths {
     let spool: Spool
     let observatory: Observatory

@@ -1,8 +1,9 @@
 import Cluster
+import Configuration
 import Ledger
 import Vocabulary
 
-/// Checks before `serve` begins that it does not start a second ledger.
+/// Checks before `serve` begins that it does not start a second ledger; commands on another database warn of one.
 enum EmbeddedLedger {
     /// Refuses a private cluster whose ledger was moved: its state is out of date.
     static func refuseIfMoved(_ directory: String) throws {
@@ -34,6 +35,21 @@ enum EmbeddedLedger {
             quarantine): posthouse migrate --from-embedded moves all of it; to begin with an empty ledger instead, and \
             lose who has access to what, move the private cluster away: mv \(directory)/cluster \(directory)/cluster.left
             """, code: Exit.configuration)
+    }
+
+    /// Warns, before a command works on another database, of a private cluster that may hold the ledger that is meant:
+    /// here nothing would be found, which looks like success. Whether it is empty is looked into by `serve` alone,
+    /// because its PostgreSQL must be started for that.
+    static func warnUnlessMoved(_ configuration: Configuration) {
+        let directory = configuration.embedded.directory
+        guard !configuration.database.usesPrivateCluster, PrivateCluster.exists(in: directory),
+            !EmptyCluster.isRecorded(in: directory), ClusterMove.read(in: directory)?.stage != .moved
+        else { return }
+        Terminal.complain(
+            """
+            posthouse: warning: [database] url names another database than the private cluster in \(directory), which \
+            may hold a ledger that was not moved: nothing of it is seen here; posthouse migrate --from-embedded moves it
+            """, .warning)
     }
 
     /// Starts the private cluster, reads what its ledger holds, and stops it.

@@ -224,7 +224,7 @@ final class Relay: Sendable {
             pause = Failpoint.upkeepInterval ?? .seconds(3_600)
             let current = configuration.current
             let upkeep = Upkeep(
-                pool: pool, retention: current.retention,
+                pool: pool, retention: current.retention, integrations: current.integrations.map(\.name),
                 alwaysNaming: current.sources.filter { !$0.kind.traits.mayLackName }.map(\.name),
                 mayLackName: current.sources.filter(\.kind.traits.mayLackName).map(\.name), observe: observe)
             func attempt(_ what: String, _ body: () async throws -> Void) async {

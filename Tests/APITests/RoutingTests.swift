@@ -54,6 +54,14 @@ struct RoutingTests {
         #expect(await (try Self.api([])).reply("GET", target, headers: Self.bearer(TestService.reader)).status == 401)
     }
 
+    @Test("A refusal that comes after the server's own answer is not reported again", arguments: [(7, 1), (8, 0)])
+    func late(seconds: Int, reports: Int) async throws {
+        let log = Log()
+        let head = IncomingHead(method: "GET", target: "/v1/entitlements?user_id=a")
+        let answer = await (try Self.api(log: log)).answer(head, body: [], age: { .seconds(seconds) })
+        #expect(answer.status == 401 && log.refusals.count == reports)
+    }
+
     @Test("The scheme is read in any case")
     func scheme() async throws {
         for field in ["bearer ", "BEARER ", "Bearer   "] {

@@ -17,11 +17,19 @@ import Vocabulary
         let state = move.old.directory.path + "/state"
         #expect(line.contains("mv \(state)/cluster \(state)/cluster.left"))
         #expect(try move.new.database.value("SELECT to_regclass('events') IS NULL") == "t")
+        // Commands find nothing there, and say where it may be.
+        for command in ["migrate", "export"] {
+            let done = try move.new.command(command, "--config", move.new.configuration)
+            #expect(done.end == .exited(0), "\(command): \(done)")
+            #expect(done.errors.contains("may hold a ledger that was not moved"), "\(command): \(done)")
+        }
         // The new beginning that it names.
         try FileManager.default.moveItem(atPath: state + "/cluster", toPath: state + "/cluster.left")
         try move.new.start()
         #expect(try move.new.database.count("events") == 0)
         #expect(FileManager.default.fileExists(atPath: state + "/cluster.left/PG_VERSION"))
+        let export = try move.new.command("export", "--config", move.new.configuration)
+        #expect(export.end == .exited(0) && !export.errors.contains("not moved"), "\(export)")
     }
 
     @Test("A webhook in quarantine, which was acknowledged, is not left behind either")

@@ -67,7 +67,7 @@ import Vocabulary
         #expect(try relay.json("deliveries", "--state", "waiting")["deliveries"].map { ($0 as? [Any])?.count } == 1)
     }
 
-    @Test("erase and export refuse a source that nobody knows; one that left the configuration is known")
+    @Test("Commands refuse a source that nobody knows; one that left the configuration is known")
     func unknownSource() throws {
         let relay = try Relay.running([.init("backend", Receiver())])
         defer { relay.end() }
@@ -76,6 +76,9 @@ import Vocabulary
         let misspelt = [
             try relay.command("erase", "--user", "ann", "--source", "purchasley", "--config", c),
             try relay.command("export", "--source", "purchasley", "--config", c),
+            try relay.command("overdue", "--source", "purchasley", "--config", c),
+            try relay.command("repair", "--all", "--source", "purchasley", "--config", c),
+            try relay.command("repair", "subs_1", "--source", "purchasley", "--config", c),
         ]
         for refused in misspelt {
             #expect(refused.end == .exited(1) && refused.output.isEmpty, "\(refused)")
@@ -88,6 +91,8 @@ import Vocabulary
             let erased = try relay.command("erase", "--user", "ann", "--source", source, "--config", c)
             #expect(erased.end == .exited(0) && erased.output.hasPrefix("nothing is stored of"), "\(erased)")
             #expect(try relay.command("export", "--source", source, "--config", c).end == .exited(0))
+            #expect(try relay.command("overdue", "--source", source, "--config", c).end == .exited(0))
+            #expect(try relay.command("repair", "--all", "--source", source, "--config", c).end == .exited(0))
         }
     }
 

@@ -147,6 +147,51 @@ import Testing
         #expect(relay.processIdentifier == process && process != nil, "the same daemon, without a restart")
     }
 
+    @Test(
+        "Started while others keep the schema from being changed: it serves from the spool, until they have ended",
+        arguments: [
+            // A backup's lock, which the migration does not wait behind.
+            ("SELECT FROM messages", "the new version's tables are not made yet"),
+            // A lock that the start waits behind, as behind another daemon's migration.
+            ("LOCK TABLE schema_migrations IN ACCESS EXCLUSIVE MODE", "the database is not prepared after"),
+        ])
+    func startedWhileTheSchemaIsHeld(statement: String, reason: String) throws {
+        let cluster = try TestCluster(durable: true)
+        let relay = try Self.relay(cluster, try Receiver())
+        defer { relay.end() }
+        #expect(try relay.command("migrate", "--config", relay.configuration).end == .exited(0))
+        let database = try relay.database
+        // As version 16 left it: `messages` is still to be changed.
+        try database.rows(
+            """
+            ALTER TABLE messages DROP COLUMN access; DROP SEQUENCE access_versions;
+            DELETE FROM schema_migrations WHERE version = 17
+            """)
+        let holder = try ChildProcess([
+            TestCluster.psql, "-X", "-q", "-d", database.connectionString, "-c",
+            "BEGIN; \(statement); SELECT pg_sleep(6000)",
+        ])
+        defer { holder.signal(SIGKILL) }
+        let holding =
+            "FROM pg_stat_activity WHERE query LIKE '%pg_sleep(6000)' AND pid <> pg_backend_pid() "
+            + "AND wait_event = 'PgSleep'"
+        #expect(try eventually { try database.value("SELECT count(*) \(holding)") == "1" })
+
+        try relay.start()
+        let process = relay.processIdentifier
+        #expect(relay.waitForLine("without the database", reason) != nil)
+        #expect(try post(relay, 1) == [200, 200])
+        #expect(Self.waiting(relay) == 2)
+        #expect(!relay.lines.contains { $0.contains("ready on") })
+
+        try database.rows("SELECT pg_terminate_backend(pid) \(holding)")
+        #expect(relay.waitForLine("ready on") != nil)
+        #expect(relay.processIdentifier == process && process != nil, "the same daemon, without a restart")
+        #expect(eventually { Self.waiting(relay) == 0 })
+        let counts = try database.rows("SELECT vendor_event_id, count(*) FROM events GROUP BY 1").map { $0[1] }
+        #expect(counts == ["1", "1"])
+    }
+
     @Test("A daemon that spools outlasts a primary that is back before its standby, and a standby that is back alone")
     func backButOfNoUse() throws {
         let cluster = try TestCluster(durable: true)

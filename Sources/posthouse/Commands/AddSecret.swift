@@ -45,7 +45,8 @@ struct AddSecret: AsyncParsableCommand {
             try refuseTaken(path, place, try await line(in: place, path))
             let stored = try secret()
             let hasReplaced = try await store(stored, at: path, in: place)
-            report(stored, path, place, hasReplaced: hasReplaced)
+            let applies = await Self.applying(in: place)
+            report(stored, path, place, hasReplaced: hasReplaced, applies: applies)
             try await handOver(path, in: place)
         }
     }
@@ -143,7 +144,15 @@ struct AddSecret: AsyncParsableCommand {
 
     // MARK: What it says
 
-    private func report(_ secret: Secret, _ path: String, _ place: SecretPlace, hasReplaced: Bool) {
+    /// The command of systemctl that hands a secret to the daemon that runs.
+    private static func applying(in place: SecretPlace) async -> String {
+        guard place.unit != nil else { return "reload" }
+        return Systemctl.reloadHandsOver(await UnitExamination.version()) ? "reload" : "restart"
+    }
+
+    private func report(
+        _ secret: Secret, _ path: String, _ place: SecretPlace, hasReplaced: Bool, applies: String
+    ) {
         // Of what was taken in, the other side has what it needs.
         let shared = kind == .whsec ? secret.withBytes { String(decoding: $0, as: UTF8.self) } : nil
         let publicKey = SigningKeyText.publicText(of: secret)
@@ -165,27 +174,27 @@ struct AddSecret: AsyncParsableCommand {
         lines += ["", "In the configuration, \(keys):", "  \(configured)"]
         if let shared { lines += ["", "For the other side, shown this once:", "  \(shared)"] }
         if let publicKey { lines += ["", "For the other side, the public half:", "  \(publicKey)"] }
-        lines += ["", "Then:"] + next(place).map { "  \($0)" }
+        lines += ["", "Then:"] + next(place, applies).map { "  \($0)" }
         Terminal.say(lines.map(PlainText.harmless).joined(separator: "\n"))
-        for remark in remarks(place, hasReplaced: hasReplaced) {
+        for remark in remarks(place, hasReplaced: hasReplaced, applies) {
             Terminal.complain(Terminal.wrapped(PlainText.harmless(remark)))
         }
     }
 
-    private func next(_ place: SecretPlace) -> [String] {
+    private func next(_ place: SecretPlace, _ applies: String) -> [String] {
         guard let unit = place.unit else {
             return ["posthouse check", "a reload of the daemon (SIGHUP), or its start"]
         }
         let service = unit.name.hasSuffix(".service") ? String(unit.name.dropLast(".service".count)) : unit.name
-        return ["editor /etc/posthouse/posthouse.toml", "systemctl reload \(service)"]
+        return ["editor /etc/posthouse/posthouse.toml", "systemctl \(applies) \(service)"]
     }
 
-    private func remarks(_ place: SecretPlace, hasReplaced: Bool) -> [String] {
+    private func remarks(_ place: SecretPlace, hasReplaced: Bool, _ applies: String) -> [String] {
         var remarks: [String] = []
         if hasReplaced {
             remarks.append(
-                "The secret before it is gone: after the reload only the new one counts. To change a secret without a "
-                    + "gap, store the new one under another name and name both in secrets = [ … ].")
+                "The secret before it is gone: after the \(applies) only the new one counts. To change a secret "
+                    + "without a gap, store the new one under another name and name both in secrets = [ … ].")
         }
         if place.unit == nil, geteuid() == 0, !hasReplaced {
             let (path, directory) = (place.path(name), place.directory)

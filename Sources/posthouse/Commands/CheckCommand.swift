@@ -6,6 +6,7 @@ import JSONText
 import Ledger
 import Observing
 import Postgres
+import Systemd
 import Vocabulary
 
 struct CheckCommand: AsyncParsableCommand {
@@ -30,6 +31,11 @@ struct CheckCommand: AsyncParsableCommand {
             warnings += eventNameWarnings(checked.sources) + StoreClients.obstacles(to: checked)
             warnings += await databaseWarnings(checked)
         }
+        if Self.isOfReload, !outcome.outside.credentials.isEmpty, let systemd = await UnitExamination.version(),
+            !Systemctl.reloadHandsOver(systemd)
+        {
+            warnings.append(Self.handsOverAtStart(systemd))
+        }
         if output.json {
             Terminal.say { write(outcome, warnings, into: &$0) }
         } else {
@@ -51,6 +57,12 @@ struct CheckCommand: AsyncParsableCommand {
 
     /// Whether this is the unit's ExecReload=: systemd sets MAINPID for such commands alone (systemd.exec(5)).
     private static var isOfReload: Bool { Terminal.errorIsJournal && getenv("MAINPID") != nil }
+
+    /// Without it such a reload would succeed, and the secret before stay in use, without a word.
+    private static func handsOverAtStart(_ systemd: String) -> String {
+        "\(systemd) hands credentials over when the daemon starts, not with a reload: a secret that was stored or "
+            + "replaced since then needs systemctl restart posthouse, which refuses no webhook"
+    }
 
     /// Warns of misspelled default names, which would leave the vendor's renamed event without its meaning.
     private func eventNameWarnings(_ sources: [Source]) -> [String] {

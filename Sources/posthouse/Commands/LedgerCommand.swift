@@ -13,6 +13,7 @@ enum LedgerCommand {
     ) async throws {
         let configuration = try file.load(.check)
         try await Terminal.reporting {
+            EmbeddedLedger.warnUnlessMoved(configuration)
             let settings = try DatabaseAccess.forCommand(configuration)
             try await reaching(file) {
                 try await DatabaseAccess.withPool(settings) { pool in

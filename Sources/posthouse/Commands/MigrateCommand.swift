@@ -31,6 +31,7 @@ struct MigrateCommand: AsyncParsableCommand {
             if fromEmbedded {
                 return try await EmbeddedMove(configuration, isDry: dryRun, output: output).run()
             }
+            EmbeddedLedger.warnUnlessMoved(configuration)
             let settings = try DatabaseAccess.forCommand(configuration)
             let direct = try DirectConnection.forCommand(configuration)
             guard let own = direct.settings(settings) else { throw Complaint(DirectConnection.needed) }

@@ -31,6 +31,7 @@ struct OverdueCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await LedgerCommand.run(file) { configuration, pool in
+            try await LedgerCommand.requireSource(source, configuration, in: pool)
             let page = try await OverduePurchase.read(
                 source: source, environment: environment, after: after.flatMap { LookupCursor(written: $0) },
                 limit: limit, leeways: Leeways(configuration.sources), from: pool)

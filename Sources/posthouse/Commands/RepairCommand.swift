@@ -41,6 +41,7 @@ struct RepairCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await LedgerCommand.run(file) { configuration, pool in
+            try await LedgerCommand.requireSource(source, configuration, in: pool)
             let repair = Repair(
                 rules: SourceRules.byName(configuration), eventsKept: configuration.retention.events,
                 read: Self.reader(configuration))

@@ -14,6 +14,9 @@ import Vocabulary
 extension ServeCommand {
     /// How long the start waits for a database that does not answer yet.
     private static let databasePatience: Duration = .seconds(60)
+    /// How long the database may take to be prepared before a daemon that spools serves without it: another daemon may
+    /// be migrating it. Longer than a new ledger takes on a busy machine.
+    private static let preparationPatience: Duration = .seconds(10)
     /// Reasons that the journal is given for one outage.
     private static let reasonsMax = 16
     /// A start that a signal ends has this long to undo what it began. Then the process ends as it is: a private
@@ -158,7 +161,7 @@ extension ServeCommand {
                 early?.waits(because: reason)
                 guard early == nil, let spool else { return }
                 early = try await EarlyService.open(configuration, listeners, spool, observatory, because: reason)
-                serves(early, observe)
+                serves(early, because: reason, observe)
             }
             let target = cluster?.connectionString ?? DatabaseAccess.url(configuration) ?? ""
             let settings = try DatabaseAccess.settings(target, by: configuration.database)
@@ -200,11 +203,17 @@ extension ServeCommand {
         }
     }
 
-    private static func serves(_ early: EarlyService?, _ observe: Observer) {
+    private static func serves(_ early: EarlyService?, because reason: String, _ observe: Observer) {
         guard let early else { return }
-        observe(.warning("serving \(early.listens) without the database: webhooks are spooled, or answered 503"))
-        _ = Notify.ready(status: "serving \(early.listens); waiting for the database")
+        observe(
+            .warning("serving \(early.listens) without the database: webhooks are spooled, or answered 503; \(reason)"))
+        _ = Notify.ready(status: "serving \(early.listens); waiting for the database: \(reason)")
     }
+
+    private static let takesLong = """
+        the database is not prepared after \(preparationPatience): its tables are being changed, somebody else holds them \
+        (another daemon? pg_stat_activity shows it), or it answers slowly
+        """
 
     private static let declaredDurability = """
         [database] durability = "declared": that the database keeps an acknowledged webhook through a crash is declared, \
@@ -227,7 +236,7 @@ extension ServeCommand {
     /// Prepares the database, and waits for one that is still starting. A wrong setting fails at once.
     /// - Parameters:
     ///   - mayServeEarly: the daemon serves without the database and waits for as long as it takes, also for one that
-    ///     is there and takes nothing yet.
+    ///     is there and takes nothing yet, or whose tables others keep from being changed.
     ///   - serveEarly: called then, with the reason.
     private static func prepare(
         _ settings: ConnectionSettings, _ direct: DirectConnection, isDeclared: Bool, _ path: String,
@@ -237,11 +246,12 @@ extension ServeCommand {
         let deadline = ContinuousClock.Instant.now + databasePatience
         while true {
             do {
-                return try await DatabaseAccess.prepare(
-                    settings, direct: direct, isDeclared: isDeclared
-                ) { wait in
-                    _ = Notify.status("waiting to migrate: \(wait)")
-                    observe(.warning("\(wait); this daemon starts once they have ended"))
+                return try await attempt(settings, direct, isDeclared: isDeclared, observe) { reason in
+                    if mayServeEarly {
+                        try await serveEarly(reason)
+                    } else {
+                        _ = Notify.status("waiting to migrate: \(reason)")
+                    }
                 }
             } catch let error as DatabaseError where error.isConnectionLevel || mayServeEarly && error.isTemporary {
                 outage.log("\(error)", observe)
@@ -256,5 +266,36 @@ extension ServeCommand {
                 try await outage.rest()
             }
         }
+    }
+
+    /// Prepares the database, once.
+    /// - Parameter waits: called, with the reason, when others keep the tables from being changed, or when it takes
+    ///   longer than `preparationPatience`. What it throws ends the attempt.
+    private static func attempt(
+        _ settings: ConnectionSettings, _ direct: DirectConnection, isDeclared: Bool, _ observe: @escaping Observer,
+        waits: (_ reason: String) async throws -> Void
+    ) async throws -> (from: Int, to: Int) {
+        let (reasons, reason) = AsyncStream<String>.makeStream()
+        // A task of its own: a wait in PostgreSQL cannot be cancelled, and must not hold up the error of `waits`.
+        let work = Task<(from: Int, to: Int), any Error> {
+            defer { reason.finish() }
+            return try await DatabaseAccess.prepare(settings, direct: direct, isDeclared: isDeclared) { wait in
+                observe(.warning("\(wait); this daemon starts once they have ended"))
+                reason.yield("\(wait)")
+            }
+        }
+        defer { work.cancel() }
+        let impatience = Task {
+            try await Task.sleep(for: preparationPatience)
+            reason.yield(takesLong)
+        }
+        defer { impatience.cancel() }
+        for await next in reasons {
+            impatience.cancel()
+            try await waits(next)
+        }
+        // A start that is given up ends the stream, too.
+        if Task.isCancelled { work.cancel() }
+        return try await work.value
     }
 }
