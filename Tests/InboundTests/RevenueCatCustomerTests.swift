@@ -142,10 +142,21 @@ import Vocabulary
 
     // MARK: PURCHASE_REDEEMED
 
-    @Test(arguments: moves.indices, ["alias", "transfer"]) func aRedemptionMovesAllThatTheOldOnesHold(
-        _ index: Int, _ outcome: String
-    ) throws {
-        let move = Self.moves[index]
+    /// By an alias both are one customer from then on: what only one of them has for a name is the other's, too.
+    static let aliased: [Move] = [
+        Move(from: ["old"], to: ["new"], losers: [.user("old")], receiver: .user("new"), linked: []),
+        Move(from: [a1], to: ["new"], losers: [.anonymous(a1)], receiver: .user("new"), linked: [a1]),
+        Move(from: ["old"], to: [a1], losers: [.anonymous(a1)], receiver: .user("old"), linked: [a1]),
+        Move(
+            from: ["old", a1], to: [a2], losers: [.anonymous(a2), .anonymous(a1)], receiver: .user("old"),
+            linked: [a2, a1]),
+        Move(from: [a1], to: [a2], losers: [.anonymous(a1)], receiver: .anonymous(a2), linked: []),
+        Move(from: ["new"], to: ["new", a1], losers: [], receiver: .user("new"), linked: [a1]),
+    ]
+    static let redeemed = moves.map { ($0, "transfer") } + aliased.map { ($0, "alias") }
+
+    @Test(arguments: redeemed.indices) func aRedemptionMovesWhatItSays(_ index: Int) throws {
+        let (move, outcome) = Self.redeemed[index]
         let event = try revenueCat(
             "PURCHASE_REDEEMED",
             [

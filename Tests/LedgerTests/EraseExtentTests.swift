@@ -43,17 +43,19 @@ struct EraseExtentTests {
             }
             await daemon.record([
                 kept(#"{"user_id":"bob","quantity":1}"#), kept(#"{"user_id":"ann"}"#, "line 1 is too long"),
+                kept(#"{"user_id":"amy"}"#, "the stored state of its purchase GPA.1-2 cannot be read (line 3)"),
                 kept(#"{"user_id":1}"#), kept("user=1"),
             ])
             let erasure = try await Erasure.start(.user("1"), source: nil, isDry: false, in: daemon.pool)
-            #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.quarantined == 3)
-            #expect(try await erasure.run(in: daemon.pool) { _ in }.quarantined == 3)
+            #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.quarantined == 4)
+            #expect(try await erasure.run(in: daemon.pool) { _ in }.quarantined == 4)
             #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
             #expect(
                 try ledger.psql("SELECT convert_from(body, 'UTF8'), reason FROM quarantine ORDER BY body DESC")
                     == """
                     {"user_id":"bob","quantity":1}|odd
                     {"user_id":"ann"}|erased
+                    {"user_id":"amy"}|the stored state of its purchase erased cannot be read
                     """)
         }
     }

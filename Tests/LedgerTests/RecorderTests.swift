@@ -104,6 +104,13 @@ struct RecorderTests {
             #expect(answers == (0..<8).map { $0 == 5 ? .unavailable : .stored })
             let reasons = daemon.log.all { if case .refused(_, _, let reason) = $0 { reason } else { nil } }
             #expect(reasons.contains { $0.contains("55P03") })
+            // The database does store webhooks, so this daemon stays ready.
+            let queue = RecordQueue(writers: 1)
+            queue.submit(.event(batch[5])) { #expect($0 == .unavailable) }
+            queue.close()
+            let recorder = daemon.recorder(queue)
+            try await ledger.during("SELECT FROM purchases WHERE key = 'subs_5' FOR UPDATE") { await recorder.run() }
+            #expect(recorder.health.refusal == nil)
             #expect(await daemon.record([batch[5]]) == [.stored])
             #expect(try ledger.psql("SELECT count(*) FROM events") == "9")
         }

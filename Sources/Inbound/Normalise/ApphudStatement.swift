@@ -110,8 +110,9 @@ struct ApphudStatement {
         return money
     }
 
-    /// One fact. A loss also ends the access of the customer's devices: the purchase may have been made under the id
-    /// of one of them, before the app set its user, and nothing else would end it for that one.
+    /// One fact. A refund also ends the access of the customer's devices: the purchase may have been made under the id
+    /// of one of them, before the app set its user, and nothing else would end it for that one. Any other loss comes
+    /// when the end has come that ends it there, too, and would only store ids that no purchase has.
     func facts(of holder: Holder, at occurredAt: Timestamp) -> [Fact] {
         guard key != nil, let meaning, let kind = meaning.fact, !isRefundOfPastPeriod(at: occurredAt) else { return [] }
         let isFamilyShared = properties?.flag("family_shared") ?? false
@@ -121,7 +122,7 @@ struct ApphudStatement {
                 isFamilyShared: !isAlias && isFamilyShared, endsAccessOnly: isAlias)
         }
         let own = fact(holder, isAlias: false)
-        return kind == .loss ? [own] + devices(besides: holder).map { fact($0, isAlias: true) } : [own]
+        return meaning.isRevoked ? [own] + devices(besides: holder).map { fact($0, isAlias: true) } : [own]
     }
 
     /// The devices of the customer as users, each once, but for the one that is the holder itself.

@@ -174,22 +174,32 @@ package struct RevenueCat: SourceAdapter {
     }
 
     /// PURCHASE_REDEEMED: a purchase of the web is redeemed in the app. `redemption_outcome` says whether anything
-    /// passes to the customer who redeems it: by `alias` the two customers become one, with `transfer` a TRANSFER
-    /// comes, too, and with `redeemer_owns` the customer had it already.
+    /// passes to the customer who redeems it: by `alias` the two customers become one, of the name of whichever has a
+    /// user's, with `transfer` a TRANSFER comes, too, and with `redeemer_owns` the customer had it already.
     private func redemption(_ fields: BodyFields, body: [UInt8], from source: Source) throws(Unreadable) -> Event {
         let outcome = try fields.text("redemption_outcome")
         let passes = outcome == "alias" || outcome == "transfer"
         // Null if nobody else had it.
         let from = passes ? try holders("redeemed_from", in: fields) : []
         let receivers = try someHolders("redeemed_by", in: fields)
+        guard outcome == "alias" else {
+            return try passing(
+                RevenueCatNames.redeemed, from: from, to: receivers, in: fields, body: body, source: source)
+        }
+        let all = RevenueCatNames.distinct(receivers + from)
+        let user = receivers.allSatisfy(\.isAnonymous) ? from.first { !$0.isAnonymous } : nil
+        // An install that redeems what a user bought becomes that user's.
         return try passing(
-            RevenueCatNames.redeemed, from: from, to: receivers, in: fields, body: body, source: source)
+            RevenueCatNames.redeemed, from: user == nil ? from : all.filter(\.isAnonymous),
+            to: user.map { [$0] } ?? receivers, in: fields, body: body, source: source, aliases: all)
     }
 
     /// An event by which everything that `from` hold passes to the first user among `receivers`, the ids of one
     /// customer.
+    /// - Parameter aliases: further ids of that customer.
     private func passing(
-        _ name: String, from: [Holder], to receivers: [Holder], in fields: BodyFields, body: [UInt8], source: Source
+        _ name: String, from: [Holder], to receivers: [Holder], in fields: BodyFields, body: [UInt8], source: Source,
+        aliases: [Holder] = []
     ) throws(Unreadable) -> Event {
         let to = receivers.first { !$0.isAnonymous } ?? receivers[0]
         // An id in both lists belongs to the receiver already.
@@ -204,7 +214,7 @@ package struct RevenueCat: SourceAdapter {
             purchase: nil,
             transaction: nil,
             change: losers.isEmpty ? nil : .move(from: losers, to: to, isNative: true),
-            links: to.isAnonymous ? [] : RevenueCatNames.links(of: receivers, to: to),
+            links: to.isAnonymous ? [] : RevenueCatNames.links(of: receivers + aliases, to: to),
             body: body)
     }
 

@@ -218,8 +218,9 @@ extension [ErasedID] {
     /// webhooks; only in what is none is every word taken for an id.
     func occur(inUnreadable bytes: [UInt8]) -> Bool {
         if redaction(of: bytes) != nil { return true }
-        if (try? JSONScan.topObject(bytes, depthMax: Limits.jsonDepthMax)) != nil { return false }
-        return ([bytes] + SealedText.opened(in: bytes)).contains(where: occur(in:))
+        return ([bytes] + SealedText.opened(in: bytes)).contains { text in
+            (try? JSONScan.topObject(text, depthMax: Limits.jsonDepthMax)) == nil && occur(in: text)
+        }
     }
 
     /// Returns a purchase's key with every id in it replaced.

@@ -160,8 +160,9 @@ extension Erasure {
                 }
                 return .one
             }
-            guard kept.reason != ErasedID.replacement, ids.occur(in: Array(kept.reason.utf8)) else { return .nothing }
-            if !isDry { _ = try session.execute(QuarantineStatements.note, (row, ErasedID.replacement)) }
+            let reason = Self.reason(insteadOf: kept.reason)
+            guard kept.reason != reason, ids.occur(in: Array(kept.reason.utf8)) else { return .nothing }
+            if !isDry { _ = try session.execute(QuarantineStatements.note, (row, reason)) }
             return .one
         }
         return found?.erased
@@ -223,6 +224,12 @@ extension Erasure {
             guard let last = page.last?.id, page.count == Int(rows) else { return mentions }
             after = last
         }
+    }
+
+    /// By how it begins a line of an import is known for one (`ImportLine.setAside`).
+    static func reason(insteadOf reason: String) -> String {
+        reason.utf8.starts(with: LoadedPurchases.unreadableOpening.utf8)
+            ? LoadedPurchases.unreadablePrefix(key: ErasedID.replacement) : ErasedID.replacement
     }
 
     /// Reads a page of at most `rows` rows; of fewer, here and later, if the server cannot search so many in time,

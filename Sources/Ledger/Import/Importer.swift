@@ -87,6 +87,9 @@ package struct Importer: Sendable {
                 }
             } catch  where mode != .insertIfAbsent && error.isThereAlready {
                 mode = .insertIfAbsent
+            } catch  where error.isLockTimeout && events.count > 1 {
+                // In halves: the other lines do not wait, nor do webhooks for what a larger part has locked.
+                throw error
             } catch  where error.isCollision || error.isLockTimeout || error.isOfFormBefore || error.isWithoutPartition
             {
                 if attempt >= Recorder.collisionsMax { throw error }

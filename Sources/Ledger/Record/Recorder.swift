@@ -120,7 +120,9 @@ package struct Recorder: Sendable {
         } catch let error as DatabaseError where error.isOfFormBefore {
             refuse(events, "\(error); if it stays so, posthouse migrate builds the indexes that the ledger lacks")
         } catch {
-            refuse(events, "\(error)", isNoticed: (error as? DatabaseError)?.isRefusedByServer != true)
+            // Nor does a lock that somebody holds.
+            let isOfOne = events.count == 1 && (error as? DatabaseError)?.isLockTimeout == true
+            refuse(events, "\(error)", isNoticed: isOfOne || (error as? DatabaseError)?.isRefusedByServer != true)
         }
     }
 

@@ -212,7 +212,7 @@ extension ServeCommand {
 
     private static let takesLong = """
         the database is not prepared after \(preparationPatience): its tables are being changed, somebody else holds them \
-        (another daemon? pg_stat_activity shows it), or it answers slowly
+        (another daemon? pg_stat_activity shows it), or it answers slowly or not at all
         """
 
     private static let declaredDurability = """
