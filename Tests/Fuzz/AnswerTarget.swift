@@ -81,10 +81,10 @@ enum AnswerTarget {
 
     private static func decide(_ outcome: Outcome) {
         let schedule = RetrySchedule(gaps: RetrySchedule.defaultGaps, jitter: 0.2, giveUpAfter: nil)
-        for (isProbe, attempt) in [(false, 1), (true, 1), (false, 10)] {
+        for (isProbe, isRetired, attempt) in [(false, false, 1), (true, false, 1), (false, true, 1), (false, false, 10)] {
             let decision = DeliveryDecision.decide(
-                outcome, isProbe: isProbe, attempt: attempt, schedule: schedule, permanentStatuses: [400],
-                createdAt: now, now: now, random: 1)
+                outcome, isProbe: isProbe, isRetired: isRetired, attempt: attempt, schedule: schedule,
+                permanentStatuses: [400], createdAt: now, now: now, random: 1)
             switch decision {
             case .retry(let at, let reason), .keep(let at, let reason):
                 let wait = Duration.milliseconds(at.milliseconds - now.milliseconds)
