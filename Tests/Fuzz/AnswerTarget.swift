@@ -81,7 +81,9 @@ enum AnswerTarget {
 
     private static func decide(_ outcome: Outcome) {
         let schedule = RetrySchedule(gaps: RetrySchedule.defaultGaps, jitter: 0.2, giveUpAfter: nil)
-        for (isProbe, isRetired, attempt) in [(false, false, 1), (true, false, 1), (false, true, 1), (false, false, 10)] {
+        for (isProbe, isRetired, attempt) in [
+            (false, false, 1), (true, false, 1), (false, true, 1), (false, false, 10),
+        ] {
             let decision = DeliveryDecision.decide(
                 outcome, isProbe: isProbe, isRetired: isRetired, attempt: attempt, schedule: schedule,
                 permanentStatuses: [400], createdAt: now, now: now, random: 1)
