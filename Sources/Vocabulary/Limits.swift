@@ -36,7 +36,7 @@ package enum Limits {
     package static let purchaseKeyBytesMax = 2 * identifierBytesMax + 32
     /// Nesting of a JSON body; a deeper one is quarantined.
     package static let jsonDepthMax = 128
-    /// Devices of one customer that are read in a webhook: a loss also ends the access of each.
+    /// Devices of one customer that are read in a webhook: a refund also ends the access of each.
     package static let customerDevicesMax = 100
     /// Digits of an amount of money, written out; a longer one is left out of the message.
     package static let moneyDigitsMax = 40

@@ -102,6 +102,13 @@ import Vocabulary
         let losers: [Holder]
         let receiver: Holder
         let linked: [String]
+
+        func expect(_ event: Event) {
+            #expect(event.holder == receiver)
+            #expect(event.change == (losers.isEmpty ? nil : .move(from: losers, to: receiver, isNative: true)))
+            #expect(event.links == linked.map { HolderLink(anonymousID: $0, userID: receiver.id) })
+            #expect(event.purchase == nil && event.transaction == nil && event.facts.isEmpty)
+        }
     }
 
     static let moves: [Move] = [
@@ -124,12 +131,7 @@ import Vocabulary
         let event = try revenueCat(
             "TRANSFER", [("transferred_from", Self.texts(move.from)), ("transferred_to", Self.texts(move.to))])
         #expect(event.name == "TRANSFER" && event.type == "TRANSFER")
-        #expect(event.holder == move.receiver)
-        #expect(
-            event.change
-                == (move.losers.isEmpty ? nil : .move(from: move.losers, to: move.receiver, isNative: true)))
-        #expect(event.links == move.linked.map { HolderLink(anonymousID: $0, userID: move.receiver.id) })
-        #expect(event.purchase == nil && event.transaction == nil && event.facts.isEmpty)
+        move.expect(event)
         #expect(event.vendorEventID == "0a1b2c3d-0000-4000-8000-000000000002")
     }
 
@@ -164,12 +166,7 @@ import Vocabulary
                 ("redemption_outcome", "\"\(outcome)\""),
             ])
         #expect(event.name == "PURCHASE_REDEEMED" && event.type == "PURCHASE_REDEEMED")
-        #expect(event.holder == move.receiver)
-        #expect(
-            event.change
-                == (move.losers.isEmpty ? nil : .move(from: move.losers, to: move.receiver, isNative: true)))
-        #expect(event.links == move.linked.map { HolderLink(anonymousID: $0, userID: move.receiver.id) })
-        #expect(event.purchase == nil && event.transaction == nil && event.facts.isEmpty)
+        move.expect(event)
         #expect(event.vendorEventID == "0a1b2c3d-0000-4000-8000-000000000003")
     }
 

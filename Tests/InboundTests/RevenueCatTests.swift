@@ -151,6 +151,10 @@ import Vocabulary
             "CANCELLATION", [("cancel_reason", "\"DEVELOPER_INITIATED\""), ("expiration_at_ms", nil)], "DEACTIVATE",
             .loss, "REVOKED"),
         Row("CANCELLATION", [("cancel_reason", nil), ("expiration_at_ms", nil)], "DEACTIVATE", .loss, "REVOKED"),
+        // A subscription's, the end of which cannot be read.
+        Row(
+            "CANCELLATION", [("cancel_reason", "\"UNSUBSCRIBE\""), ("expiration_at_ms", "\"soon\"")],
+            "RENEWAL_DISABLED", nil, "AUTO_RENEWING_CANCELED"),
         Row("TEMPORARY_ENTITLEMENT_GRANT", "TEMPORARY_ENTITLEMENT_GRANT", .gain, nil),
         Row("SUBSCRIBER_ALIAS", "SUBSCRIBER_ALIAS", nil, nil),
         Row("VIRTUAL_CURRENCY_TRANSACTION", "VIRTUAL_CURRENCY_TRANSACTION", nil, nil),

@@ -170,7 +170,7 @@ struct UpkeepTests {
         }
     }
 
-    @Test("An idle breaker is pruned only of an integration that is configured no more: who was told waits for its end")
+    @Test("An idle breaker is pruned only if its integration is not configured: whoever was notified waits for its end")
     func idleBreakers() async throws {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon([.named("kept"), .named("removed")])

@@ -221,7 +221,7 @@ enum AppleNames {
         case SharedWords.Offer.freeTrial: "TRIAL_STARTED"
         case SharedWords.Offer.intro: "INTRO_OFFER_STARTED"
         case SharedWords.Offer.promotional: "PROMOTIONAL_OFFER_STARTED"
-        case promoCode: "PROMO_CODE_STARTED"
+        case SharedWords.Offer.promoCode: "PROMO_CODE_STARTED"
         default: "SUBSCRIPTION_STARTED"
         }
     }
@@ -230,8 +230,6 @@ enum AppleNames {
         offer(details.offerType, discount: details.offerDiscountType) == SharedWords.Offer.freeTrial
     }
 
-    private static let promoCode = "PROMO_CODE"
-
     /// `offer_type` of a period; nil for an offer that is not documented.
     static func offer(_ type: String?, discount: String?) -> String? {
         switch type {
@@ -239,7 +237,7 @@ enum AppleNames {
         // 1 introductory, 2 promotional, 3 an offer code, 4 to win back, 5 to keep.
         case "1": discount == "FREE_TRIAL" ? SharedWords.Offer.freeTrial : SharedWords.Offer.intro
         case "2", "4", "5": SharedWords.Offer.promotional
-        case "3": promoCode
+        case "3": SharedWords.Offer.promoCode
         default: nil
         }
     }

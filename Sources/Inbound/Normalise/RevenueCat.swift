@@ -182,16 +182,17 @@ package struct RevenueCat: SourceAdapter {
         // Null if nobody else had it.
         let from = passes ? try holders("redeemed_from", in: fields) : []
         let receivers = try someHolders("redeemed_by", in: fields)
-        guard outcome == "alias" else {
+        let aliases = outcome == "alias" ? RevenueCatNames.distinct(receivers + from) : []
+        guard outcome == "alias", receivers.allSatisfy(\.isAnonymous), let user = from.first(where: { !$0.isAnonymous })
+        else {
             return try passing(
-                RevenueCatNames.redeemed, from: from, to: receivers, in: fields, body: body, source: source)
+                RevenueCatNames.redeemed, from: from, to: receivers, in: fields, body: body, source: source,
+                aliases: aliases)
         }
-        let all = RevenueCatNames.distinct(receivers + from)
-        let user = receivers.allSatisfy(\.isAnonymous) ? from.first { !$0.isAnonymous } : nil
         // An install that redeems what a user bought becomes that user's.
         return try passing(
-            RevenueCatNames.redeemed, from: user == nil ? from : all.filter(\.isAnonymous),
-            to: user.map { [$0] } ?? receivers, in: fields, body: body, source: source, aliases: all)
+            RevenueCatNames.redeemed, from: aliases.filter(\.isAnonymous), to: [user], in: fields, body: body,
+            source: source, aliases: aliases)
     }
 
     /// An event by which everything that `from` hold passes to the first user among `receivers`, the ids of one

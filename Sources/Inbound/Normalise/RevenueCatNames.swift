@@ -12,7 +12,7 @@ internal import Vocabulary
 /// | CANCELLATION, BILLING_ERROR | RENEWAL_DISABLED | unchanged: BILLING_ISSUE, sent with it, has the period |
 /// | CANCELLATION, CUSTOMER_SUPPORT | SUBSCRIPTION_REFUNDED_REVOKED | loss: a refund |
 /// | CANCELLATION, CUSTOMER_SUPPORT before its end | SUBSCRIPTION_REFUNDED_REVOKED | unchanged until EXPIRATION |
-/// | CANCELLATION of a one-time purchase, whatever the reason | DEACTIVATE | loss: no EXPIRATION follows |
+/// | CANCELLATION of a one-time purchase, but for a renewal's reasons | DEACTIVATE | loss: no EXPIRATION follows |
 /// | EXPIRATION | SUBSCRIPTION_TERMINATED, TRIAL_NOT_CONVERTED, SUBSCRIPTION_PAUSED | loss |
 /// | BILLING_ISSUE | GRACE_PERIOD_STARTED | gain until the grace period ends |
 /// | BILLING_ISSUE without a grace date | ENTERED_BILLING_RETRY | EXPIRATION says whether it ends |
@@ -66,7 +66,7 @@ enum RevenueCatNames {
             let type = details.isTrialConversion ? "TRIAL_CONVERTED" : "SUBSCRIPTION_RENEWED"
             return EventMeaning(type, .gain, status: renewing)
         case "UNCANCELLATION": return EventMeaning("RENEWAL_ENABLED", .gain, status: renewing)
-        case "CANCELLATION" where details.isOneTime:
+        case "CANCELLATION" where details.isOneTime && !ofRenewals.contains(details.cancelReason ?? ""):
             // It has no renewal that could be switched off, and nothing else ends it.
             return .oneTimeRefunded
         case "CANCELLATION":
@@ -93,6 +93,9 @@ enum RevenueCatNames {
 
     /// The reason for a refund, of a cancellation and of an expiration.
     private static let refundReason = "CUSTOMER_SUPPORT"
+    /// Reasons that only a subscription has, also one whose end cannot be read
+    /// (revenuecat.com/docs/integrations/webhooks/event-types-and-fields).
+    private static let ofRenewals: Set = ["UNSUBSCRIBE", "BILLING_ERROR", "PRICE_INCREASE"]
 
     /// Those that say that somebody paid.
     static let charging: Set<String> = ["INITIAL_PURCHASE", "RENEWAL", "NON_RENEWING_PURCHASE", "REFUND_REVERSED"]

@@ -45,7 +45,7 @@ extension RevenueCat {
                     writePassing(from: "transferred_from", to: "transferred_to", of: request, to: &event)
                 } else if request.eventName == RevenueCatNames.redeemed {
                     writePassing(from: "redeemed_from", to: "redeemed_by", of: request, to: &event)
-                    event.member("redemption_outcome", "alias")
+                    event.member("redemption_outcome", "transfer")
                 } else {
                     writeCustomer(of: request, to: &event)
                     if isOfCurrency {

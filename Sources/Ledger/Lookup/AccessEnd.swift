@@ -42,7 +42,7 @@ enum AccessEnd {
     /// The newest transaction of a purchase, by the time of purchase, as `t`. Its end is the purchase's, whatever else
     /// older transactions state later. One of which nothing is known but that it was revoked is the oldest: that of a
     /// former period, which was voided. So is an order of Google Play's of which nothing at all is known: its
-    /// notification names a former order, and the API tells only of the newest. Of another store it may be one
+    /// notification names a former order, and the API answers for the newest alone. Of another store it may be one
     /// without an end.
     ///
     /// Where the time of purchase is not known, the newest known one of its renewals stands for it, else the first time

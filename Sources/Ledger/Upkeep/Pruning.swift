@@ -98,8 +98,8 @@ extension Upkeep {
     }
 
     /// Prunes breakers with nothing left to try: the integration was removed and its deliveries discarded. That of one
-    /// that is configured stays open until something is delivered: whoever was told that it fails is told when it
-    /// recovers.
+    /// that is configured stays open until something is delivered: whoever was notified that it fails is notified when
+    /// it recovers.
     private func pruneBreakers() async throws {
         try await pool.withSession { session throws(DatabaseError) in
             _ = try session.execute(PruneStatements.breakers, (Self.breakerIdleMax.wholeMilliseconds, integrations))
