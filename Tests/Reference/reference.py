@@ -123,7 +123,7 @@ def facts_of(step: dict) -> list[Fact]:
 def aliases_of(step: dict) -> list[str]:
     """Other ids of the holder, who may have had the purchase by them before it was known whose they are."""
     if step.get("devices"):
-        return [f"user:{device}" for device in step["devices"]]
+        return [f"user:{device}" for device in step["devices"]] if step["says"] == "revoked" else []
     is_named = step["source"] in ("adapty", "single") or step.get("seen_anonymous")
     return [f"anon:{anonymous}" for anonymous, _ in step.get("links", [])] if is_named else []
 
