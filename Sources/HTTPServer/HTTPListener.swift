@@ -132,6 +132,7 @@ extension HTTPListener {
             }
             // A client may close its side after its request; it still gets its answer.
             .childChannelOption(.allowRemoteHalfClosure, value: true)
+            .limitingReads(limits)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     let pipeline = channel.pipeline.syncOperations
@@ -166,5 +167,16 @@ extension HTTPListener {
         } catch {
             throw HTTPServerError(binding: listener, error)
         }
+    }
+}
+
+extension ServerBootstrap {
+    /// Limits a burst of reading to one read: `IncomingConnection` keeps whatever of it comes before its turn.
+    func limitingReads(_ limits: HTTPServerLimits) -> ServerBootstrap {
+        childChannelOption(.maxMessagesPerRead, value: 1)
+            .childChannelOption(
+                .recvAllocator,
+                value: AdaptiveRecvByteBufferAllocator(
+                    minimum: 64, initial: min(2_048, limits.readBytesMax), maximum: limits.readBytesMax))
     }
 }

@@ -25,6 +25,9 @@ package struct HTTPServerLimits: Sendable {
     package var backlog = Limits.listenBacklog
     /// No connection is accepted while fewer descriptors are left: deliveries and the database need some, too.
     package var descriptorsReserved = 64
+    /// Bytes of one burst of reading, a power of two. Requests that were sent ahead are parsed and kept until those
+    /// before them are answered: some 600 small ones fit in, and take about ten times as much memory.
+    package var readBytesMax = 16 << 10
     /// Bytes of a refused request's body that are read and dropped so that the connection can be kept.
     package var discardBytesMax = 64 << 10
     /// Bytes of all unfinished bodies of the listener together; the request that exceeds it is answered 503.

@@ -8,8 +8,8 @@ final class IncomingConnection: ChannelDuplexHandler {
     typealias OutboundIn = Never
     typealias OutboundOut = ByteBuffer
 
-    /// Input that came before its turn. It is limited by one burst of reading: nothing more is read while something is
-    /// kept.
+    /// Input that came before its turn. It is limited by one burst of reading (`HTTPServerLimits.readBytesMax`):
+    /// nothing more is read while something is kept.
     private enum Kept {
         case head(HTTPRequestHead, arrived: NIODeadline)
         case body(ByteBuffer)
