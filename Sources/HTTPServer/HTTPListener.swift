@@ -30,11 +30,13 @@ package final class HTTPListener: Sendable {
 
     /// Starts to listen and serve. Connections are spread over the loops of `group`, which stays the caller's.
     /// - Parameters:
+    ///   - accepting: false: connections wait in the kernel's queue until `accept()`.
     ///   - shortage: called on a loop when connections cannot be accepted for want of descriptors.
     ///   - failed: called once on a loop when the socket has closed without `drain`: no further connection is accepted.
     package static func start(
         listener: Listen, handler: some IncomingHandler, group: any EventLoopGroup, tls: TLSFiles? = nil,
-        limits: HTTPServerLimits = HTTPServerLimits(), shortage: @escaping @Sendable (AcceptFailure) -> Void = { _ in },
+        limits: HTTPServerLimits = HTTPServerLimits(), accepting: Bool = true,
+        shortage: @escaping @Sendable (AcceptFailure) -> Void = { _ in },
         failed: @escaping @Sendable () -> Void = {}
     ) async throws(HTTPServerError) -> HTTPListener {
         RequestDecoder.prepare()
@@ -42,7 +44,8 @@ package final class HTTPListener: Sendable {
         let certificate = Replaceable(try tls?.load())
         let bootstrap = bootstrap(
             handler: handler, group: group, connections: connections, certificate: certificate, limits: limits,
-            shortage: shortage)
+            shortage: shortage
+        ).serverChannelOption(.autoRead, value: accepting)
         let channel = try await bind(bootstrap, to: listener)
         if case .address(.unix(let path)) = listener {
             do { try SocketFile.open(path) } catch {
@@ -54,6 +57,12 @@ package final class HTTPListener: Sendable {
         return HTTPListener(
             channel: channel, boundAddress: channel.localAddress?.listenAddress?.text ?? listener.text,
             connections: connections, certificate: certificate)
+    }
+
+    /// Begins to accept, where it was started without.
+    package func accept() async {
+        // Fails only if it is closed already.
+        try? await channel.setOption(.autoRead, value: true).get()
     }
 
     /// Whether it was started with a certificate; it then speaks TLS for as long as it listens.

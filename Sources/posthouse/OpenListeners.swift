@@ -45,7 +45,7 @@ final class OpenListeners: Sendable {
             let router = LiveRouter(Router(handlers, role))
             do {
                 let server = try await HTTPListener.start(
-                    listener: listener, handler: router, group: group, tls: tls,
+                    listener: listener, handler: router, group: group, tls: tls, accepting: false,
                     shortage: { failure in
                         observe(
                             .acceptFailed(
@@ -64,6 +64,8 @@ final class OpenListeners: Sendable {
                 throw error
             }
         }
+        // Only now: once one of them says that it is ready, all of them can be reached.
+        for (server, _, _) in entries { await server.accept() }
         return OpenListeners(entries)
     }
 

@@ -18,6 +18,21 @@ import Vocabulary
         }
     }
 
+    @Test("Started without accepting, it answers nobody before it is to accept, and then those that waited, too")
+    func acceptsLater() async throws {
+        let handler = TestHandler()
+        let server = try await HTTPListener.start(
+            listener: .tcp(host: "127.0.0.1", port: 0), handler: handler, group: MultiThreadedEventLoopGroup.singleton,
+            accepting: false)
+        let client = try RawClient(server.boundAddress)
+        try await client.send(post("/echo", "x"))
+        // The kernel connects for it: nothing else is to be seen from outside.
+        #expect(server.openConnections == 0)
+        await server.accept()
+        #expect(try await client.answer().body == "x")
+        #expect(await server.drain(upTo: .seconds(600)) == 0)
+    }
+
     @Test func namesAnAddressThatIsTaken() async throws {
         try await withServer { server in
             let port = try #require(server.boundAddress.split(separator: ":").last.flatMap { Int($0) })
