@@ -248,7 +248,11 @@ class World:
                      and (fact.at < at or fact.winner == loser)]
             newest = max(gains, key=lambda fact: (fact.at, order(fact.winner)), default=None)
             # Whose access has ended can still hand over while the period lasts that was paid for.
-            until = known_until(stated(loser, [fact for fact in facts if not fact.family and not fact.ends_only]))
+            periods = stated(loser, [fact for fact in facts if not fact.family and not fact.ends_only])
+            until = known_until(periods)
+            if until == 1 << 62 and periods[-1][1] and periods[-1][3] < at:
+                # Paid for without a stated end: a loss that is no half of this ends it.
+                until = periods[-1][3]
             if newest and newest.winner == loser and (not is_login or until >= at):
                 until = None if until == 1 << 62 else until
                 self.facts[purchase].append(Fact(at, loser, winner, until, native=native, key=key))

@@ -128,19 +128,25 @@ struct EffectiveMoves {
     }
 
     /// How long the purchase that `holder` has at `time` is paid for; nil: it does not have it then. A loss at that
-    /// very time is the move itself, stated by a webhook too, and says nothing about the period.
+    /// very time is the move itself, stated by a webhook too, and says nothing about the period. A period without a
+    /// stated end is over with a loss that came too early to be half of the move.
     private func period(of holder: Holder, at time: Timestamp) -> Timestamp? {
         var until: Timestamp?
         var isHolder = false
+        /// What the newest loss after the last gain states.
+        var ended: Timestamp?
         for fact in known.facts where fact.at < time || fact.at == time && (fact.kind == .gain || fact.isRevoked) {
             if fact.holder == holder {
                 until = fact.isRevoked ? fact.until : max(until ?? fact.until, fact.until)
                 if fact.kind == .gain { isHolder = true }
+                ended = fact.kind == .loss ? fact.until : nil
             } else if fact.kind == .gain, fact.at < time {
                 isHolder = false
             }
         }
-        return isHolder ? until : nil
+        guard isHolder else { return nil }
+        if until == Timestamp(milliseconds: .max), let ended, ended < time { return ended }
+        return until
     }
 
     /// The holder at a time: under exclusive ownership there is at most one.
