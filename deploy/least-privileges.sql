@@ -85,8 +85,8 @@ GRANT USAGE, CREATE ON SCHEMA :"schema" TO :"role";
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA :"schema" TO :"role";
 REVOKE INSERT, UPDATE, DELETE ON :"schema".schema_migrations FROM :"role";
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA :"schema" TO :"role";
--- A new period moves them on.
-GRANT UPDATE ON SEQUENCE :"schema".event_ids, :"schema".message_ids TO :"role";
+-- A new period moves them on, and a start where they are behind their tables.
+GRANT UPDATE ON SEQUENCE :"schema".event_ids, :"schema".message_ids, :"schema".delivery_ids TO :"role";
 
 SELECT format('ALTER TABLE %I.%I OWNER TO %I', :'schema', o.relname, :'role')
 FROM pg_class c CROSS JOIN LATERAL pg_partition_tree(c.oid) AS t JOIN pg_class o ON o.oid = t.relid

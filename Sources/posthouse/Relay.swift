@@ -107,11 +107,12 @@ final class Relay: Sendable {
             pool: pool, dispatchBuffer: dispatchBuffer, registration: registration, routes: routes, observe: observe)
         // Leases that cannot be given back run out by themselves.
         undo.add { [queue] in try? await queue.leave() }
-        do {
-            try await Upkeep(pool: pool, retention: configuration.retention).preparePartitions()
-        } catch let error as DatabaseError where error.isRetryable {
+        let upkeep = Upkeep(pool: pool, retention: configuration.retention)
+        do { try await upkeep.preparePartitions() } catch let error as DatabaseError where error.isRetryable {
             observe(.warning("the partitions of the coming days were put off for an hour: \(error)"))
         }
+        // Before anything is recorded: sequences may be behind their tables.
+        let isPeriodNew = await Self.beginPeriod(upkeep, observe)
         try await SourceNames.remember(configuration.sources.map(\.name), in: pool)
         if let former = lock?.former { try await queue.takeOver(fromPredecessor: former.key) }
         lock?.leaveMark()
@@ -165,7 +166,7 @@ final class Relay: Sendable {
         backgroundTasks = [
             Task { [dispatcher] in await dispatcher.run() },
             Task { [dispatcher] in await WakeUps(settings: direct()).run { await dispatcher.wakeUp() } },
-            Task { [routes] in await Self.keepUp(pool, live, routes, observe) },
+            Task { [routes] in await Self.keepUp(pool, live, routes, isPeriodNew: isPeriodNew, observe) },
             Task { await disk.run(observe) },
             Task { await SourceReporting(pool: pool, registration: registration, observatory: observatory).run() },
         ]
@@ -206,19 +207,36 @@ final class Relay: Sendable {
     /// Soon after the start, so that a daemon which is often restarted comes to it, too.
     private static let firstUpkeep: Duration = .seconds(300)
 
+    private static func beginPeriod(_ upkeep: Upkeep, _ observe: Observer) async -> Bool {
+        do { return try await upkeep.beginPeriod() } catch {
+            observe(.warning("beginning a period was put off for an hour: \(error)"))
+            return false
+        }
+    }
+
+    /// Whether what is over by the database's clock may be announced and deleted.
+    private static func mayPrune(_ upkeep: Upkeep, _ observe: Observer) async -> Bool {
+        do {
+            guard try await upkeep.followsGap() else { return true }
+            observe(
+                .warning(
+                    "by the database's clock no daemon ran for some days: in case that clock is ahead, nothing is pruned "
+                        + "and no access is announced as lapsed before tomorrow; see that it is right"))
+        } catch {
+            observe(.warning("pruning was put off for an hour: \(error)"))
+        }
+        return false
+    }
+
     /// Makes the coming partitions, announces lapsed access and prunes every hour. Prunes the memory of duplicates,
     /// which reads a whole table, once a day.
+    /// - Parameter isPeriodNew: a period has begun at the start.
     private static func keepUp(
-        _ pool: Pool, _ configuration: LiveConfiguration, _ routes: Routes, _ observe: @escaping Observer
+        _ pool: Pool, _ configuration: LiveConfiguration, _ routes: Routes, isPeriodNew: Bool,
+        _ observe: @escaping Observer
     ) async {
         var hour = 23
-        // After a restore the ids may be further than the tables.
-        do {
-            let upkeep = Upkeep(pool: pool, retention: configuration.current.retention)
-            if try await upkeep.beginPeriod() { try await upkeep.lookOverPeriods() }
-        } catch {
-            observe(.warning("beginning a period was put off for an hour: \(error)"))
-        }
+        var isPeriodNew = isPeriodNew
         var pause = Failpoint.upkeepInterval ?? firstUpkeep
         while (try? await Task.sleep(for: pause)) != nil {
             pause = Failpoint.upkeepInterval ?? .seconds(3_600)
@@ -231,9 +249,12 @@ final class Relay: Sendable {
                 do { try await body() } catch { observe(.warning("\(what) was put off for an hour: \(error)")) }
             }
             await attempt("making the partitions of the coming days") { try await upkeep.preparePartitions() }
-            await attempt("beginning a period") {
-                if try await upkeep.beginPeriod() { try await upkeep.lookOverPeriods() }
+            let hasBegun = await beginPeriod(upkeep, observe)
+            if hasBegun || isPeriodNew {
+                isPeriodNew = false
+                await attempt("statistics of the new period") { try await upkeep.lookOverPeriods() }
             }
+            guard await mayPrune(upkeep, observe) else { continue }
             // Before ends are pruned.
             await attempt("announcing lapsed access") {
                 try await Lapses(pool: pool, routes: routes, leeways: Leeways(current.sources)).announce()

@@ -21,6 +21,14 @@ struct UpkeepTests {
             pool: daemon.pool, retention: Retention(attempts: day * days, events: day * days, duplicates: day * days))
     }
 
+    @Test(
+        "Deleting waits where days before yesterday have a partition and yesterday has none: the clock may be ahead",
+        arguments: [
+            ([], false), ([100, 101, 102, 103], false), ([99, 100, 101, 102], false), ([40, 41, 99], false),
+            ([98, 100, 101, 102], true), ([40, 41, 42, 43, 100], true), ([103, 104], false),
+        ] as [(Set<Int32>, Bool)])
+    func gap(days: Set<Int32>, isGap: Bool) { #expect(Upkeep.followsGap(100, days) == isGap) }
+
     @Test("Today and the coming days have a partition; made once, by however many at once")
     func prepare() async throws {
         try await TestLedger.run { ledger in

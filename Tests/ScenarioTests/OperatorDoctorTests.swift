@@ -170,7 +170,8 @@ import Vocabulary
         let found = try findings(relay, ended: 1).filter { $0.area == "privileges" && $0.state == "wrong" }
         #expect(
             found.map(\.advice) == [
-                "GRANT UPDATE ON SEQUENCE event_ids TO \(role)", "GRANT UPDATE ON SEQUENCE message_ids TO \(role)",
+                "GRANT UPDATE ON SEQUENCE delivery_ids TO \(role)", "GRANT UPDATE ON SEQUENCE event_ids TO \(role)",
+                "GRANT UPDATE ON SEQUENCE message_ids TO \(role)",
                 "ALTER TABLE attempts OWNER TO \(role)", "GRANT INSERT ON TABLE events TO \(role)",
                 "ALTER TABLE events OWNER TO \(role)", "ALTER TABLE messages OWNER TO \(role)",
             ])

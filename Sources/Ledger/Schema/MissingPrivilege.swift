@@ -30,7 +30,7 @@ package struct MissingPrivilege: Sendable, Hashable {
           AND NOT pg_has_role(o.relowner, 'USAGE') AND (t.level = 0 OR pg_has_role(c.relowner, 'USAGE'))
         UNION ALL
         SELECT 'SEQUENCE ' || s.prefix || c.relname::text, 'UPDATE' FROM pg_class c CROSS JOIN s
-        WHERE c.relname IN ('event_ids', 'message_ids') AND c.relnamespace = current_schema()::regnamespace
+        WHERE c.relname IN ('event_ids', 'message_ids', 'delivery_ids') AND c.relnamespace = current_schema()::regnamespace
           AND CASE WHEN c.relkind = 'S' THEN NOT has_sequence_privilege(c.oid, 'UPDATE') END
         UNION ALL
         SELECT 'SEQUENCE ' || s.prefix || c.relname::text, 'USAGE' FROM pg_class c CROSS JOIN s

@@ -74,6 +74,21 @@ package struct Upkeep: Sendable {
         }
     }
 
+    /// Whether there are partitions of attempts from before yesterday, and none of yesterday: no daemon ran for some
+    /// days, or the database's clock is ahead. What is deleted by a clock that is wrong does not come back, so deleting
+    /// waits for the next day, by when somebody can have set it.
+    package func followsGap() async throws(DatabaseError) -> Bool {
+        try await pool.withSession { session throws(DatabaseError) in
+            guard let today = try session.run(Self.today, ()).first else { return false }
+            return Self.followsGap(today, Set(try session.run(Self.partitions, ()).map(\.day)))
+        }
+    }
+
+    /// - Parameter days: those that have a partition.
+    static func followsGap(_ today: Int32, _ days: Set<Int32>) -> Bool {
+        !days.contains(today - 1) && days.contains { $0 < today }
+    }
+
     /// Makes the missing partitions, in the current transaction.
     /// - Parameter limit: for each lock; nil: the transaction's own limit.
     static func makePartitions(
