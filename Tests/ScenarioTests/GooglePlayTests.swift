@@ -161,7 +161,7 @@ import Vocabulary
             // As Pub/Sub sends it again.
             #expect(try relay.post("play", authorization, name == "c" ? upgrade : end) == 200)
             let key = try #require(try relay.database.access().keys.first { $0.hasPrefix("token-\(name)-old") })
-            #expect(try relay.database.access()[key] == ["user:ada": true])
+            #expect(try relay.database.access()[key]?["user:ada"] == true)
         }
         #expect(relay.waitForLine("another webhook of its purchase was recorded meanwhile") != nil)
         #expect(try relay.database.count("purchases") == 2 && relay.database.count("events") == 6)
@@ -186,7 +186,7 @@ import Vocabulary
                 let body = Google.push(type, Self.token, id: "\(number)", at: Webhook.epoch + Int64(number) * 1_000)
                 for _ in 0..<2 { #expect(try relay.post("play", Google.authorization(), body) == 200) }
             }
-            #expect(try relay.database.access().values.map { $0 } == [["user:ada": access]], "\(state)")
+            #expect(try relay.database.access().values.map { $0["user:ada"] } == [access], "\(state)")
         }
         let types = [
             "SUBSCRIPTION_STARTED", "SUBSCRIPTION_WILL_PAUSE", "SUBSCRIPTION_PAUSED", "SUBSCRIPTION_UNPAUSED",
@@ -201,12 +201,31 @@ import Vocabulary
         #expect(try relay.json("repair", "--all")["repaired"] as? Int == 0)
         try relay.database.rows("UPDATE purchases SET state = '\\xff'")
         #expect(try relay.json("repair", "--all")["repaired"] as? Int == 1)
-        #expect(try relay.database.access().values.map { $0 } == [["user:ada": true]])
+        #expect(try relay.database.access().values.map { $0["user:ada"] } == [true])
         #expect(try relay.database.rows(stored).map { $0[0] } == types)
         #expect(try relay.json("replay", "--since", "1h")["queued"] as? Int == types.count)
         #expect(receiver.waitForAccepted(2 * types.count))
         #expect(receiver.received.dropFirst(types.count).map(\.type) == types)
         #expect(google.asked.count == types.count, "neither asks again")
+    }
+
+    @Test("An end is that of whoever has the purchase, also after a restore, of which Google knows nothing")
+    func endAfterRestore() throws {
+        let google = try Google()
+        google.know(Self.token, Google.state(account: "ada"))
+        let relay = try Self.running(google)
+        defer { relay.end() }
+        #expect(try Self.push(Google.push(4, Self.token, id: "1"), to: relay) == 200)
+        let key = Google.name(of: Self.token)
+        let restored = try relay.ask(
+            "POST", "/v1/users/device/restore?source=play&app=com.example.app",
+            #"{"transactions":["\#(key)"],"strategy":"transfer"}"#)
+        #expect(restored.status == 200, "\(restored.text)")
+        #expect(try relay.database.access()[key] == ["user:ada": false, "anon:device": true])
+        google.know(Self.token, Google.state("EXPIRED", account: "ada", until: "2026-01-25T08:00:00Z"))
+        #expect(try relay.post("play", Google.authorization(), Google.push(13, Self.token, id: "2")) == 200)
+        let access = try relay.database.access()[key]
+        #expect(access?.values.contains(true) == false, "\(access ?? [:])")
     }
 
     @Test("With and without the API: a token that was recorded keeps its purchase")

@@ -71,6 +71,10 @@ struct GoogleTypes {
         ask(1, "SUBSCRIPTION_RECOVERED_FROM_BILLING_RETRY", .has)
         ask(2, "SUBSCRIPTION_RENEWED", .has)
         ask(3, "RENEWAL_DISABLED", .has, state: "CANCELED")
+        // In a hold, or by the end of it: the paid period is over.
+        add(
+            "play", .subscription(3), "RENEWAL_DISABLED", .hasNot,
+            answer: Self.state("CANCELED", until: "2026-01-22T08:00:00Z"))
         ask(5, "ENTERED_BILLING_RETRY", .hasNot, state: "ON_HOLD")
         ask(6, "GRACE_PERIOD_STARTED", .has, state: "IN_GRACE_PERIOD")
         ask(7, "RENEWAL_ENABLED", .has)
@@ -244,11 +248,14 @@ struct GoogleTypes {
                 #"{"version":"1.0","packageName":"com.example.app","eventTimeMillis":\#(at),\#(subject.member(token))}"#
             body = Google.push(data: Data(notification.utf8).base64EncodedString(), id: id)
         }
+        var holders: [String: Bool] = access == .unsaid ? [:] : [holder: access == .has]
+        // A loss is stated of whoever has the purchase.
+        if access == .hasNot { holders["anon:" + purchase] = false }
         notices.append(
             StoreNotice(
                 source: source, id: id, body: body, name: subject.name, type: type.isEmpty ? subject.name : type,
-                isByMemory: isByMemory, holder: holder, purchase: purchase,
-                access: access == .unsaid ? [:] : [holder: access == .has], money: money, environment: environment,
+                isByMemory: isByMemory, holder: holder, purchase: purchase, access: holders, money: money,
+                environment: environment,
                 answers: answer.map { [(token: token, answer: $0(account))] } ?? []))
         return number
     }

@@ -102,20 +102,21 @@ struct PlayWorld: Sendable {
     /// and the user after that.
     func outcome(_ order: [Int], anonymous: String, user: String) -> StoreHistory.Outcome {
         var access: [String: Bool] = [:]
-        var isGained = false
+        var (isGained, isEnded) = (false, false)
         for (position, moment) in zip(order, moments(order)) {
             let token = notices[position].token
             guard token == current(at: moment) else { continue }
             if token == .c {
                 access[user] = moment < Self.expiry
                 isGained = isGained || moment < Self.expiry
+                isEnded = isEnded || moment == Self.expiry
             } else {
                 access[anonymous] = true
             }
         }
         let isTransfer = access[anonymous] != nil && isGained
-        // Once the user is known, nobody else has it.
-        if access[anonymous] != nil { access[anonymous] = false }
+        // Once the user is known, nobody else has it; an end is stated of whoever has the purchase.
+        if access[anonymous] != nil || isEnded { access[anonymous] = false }
         return StoreHistory.Outcome(access: access, isTransfer: isTransfer)
     }
 }

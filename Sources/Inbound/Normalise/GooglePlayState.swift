@@ -38,10 +38,10 @@ struct GooglePlayState: Sendable {
 
     // MARK: Subscriptions
 
-    /// - Parameter askedAt: when the request was sent: which of several products is the current one goes by it.
+    /// - Parameter askedAt: when the request was sent: which of several products is the current one goes by it, and
+    ///   whether a cancelled subscription is over.
     init(subscription fields: BodyFields, askedAt: Timestamp) throws(Unreadable) {
         let state = try fields.requiredName("subscriptionState")
-        access = Self.access(ofSubscriptionState: state)
         environment = fields.object("testPurchase") == nil ? SharedWords.production : SharedWords.sandbox
         isReplaced = fields.object("canceledStateContext")?.object("replacementCancellation") != nil
         linkedToken = try fields.text("linkedPurchaseToken").map { GooglePlayToken($0) }
@@ -50,8 +50,14 @@ struct GooglePlayState: Sendable {
 
         let items = try GooglePlayLineItem.items(in: fields)
         let item = GooglePlayLineItem.main(of: items, at: askedAt)
-        status = Self.status(ofSubscriptionState: state, renews: item?.renews)
-        until = items.compactMap(\.expiry).max()
+        let end = items.compactMap(\.expiry).max()
+        // One that is cancelled during account hold, or by the end of it, has lost access already: Google's page
+        // "Subscription lifecycle", "Cancellations".
+        let isOver = state == Self.canceled && end.map { $0 <= askedAt } ?? false
+        access = isOver ? .lost : Self.access(ofSubscriptionState: state)
+        status =
+            isOver ? SharedWords.Status.deactivated : Self.status(ofSubscriptionState: state, renews: item?.renews)
+        until = end
         // Without its end a running subscription would never end here.
         if access == .held, until == nil { throw Unreadable(reason: "lineItems has no expiryTime") }
         product = item?.product
@@ -63,7 +69,7 @@ struct GooglePlayState: Sendable {
 
     private static func access(ofSubscriptionState state: String) -> Access {
         switch state {
-        case active, "SUBSCRIPTION_STATE_IN_GRACE_PERIOD", "SUBSCRIPTION_STATE_CANCELED": .held
+        case active, "SUBSCRIPTION_STATE_IN_GRACE_PERIOD", canceled: .held
         case "SUBSCRIPTION_STATE_ON_HOLD", "SUBSCRIPTION_STATE_PAUSED", "SUBSCRIPTION_STATE_EXPIRED": .lost
         case "SUBSCRIPTION_STATE_PENDING", "SUBSCRIPTION_STATE_PENDING_PURCHASE_CANCELED": .neverHeld
         default: .unknown
@@ -75,7 +81,7 @@ struct GooglePlayState: Sendable {
         switch state {
         case active: renews.map { $0 ? SharedWords.Status.renewing : SharedWords.Status.canceled }
         case "SUBSCRIPTION_STATE_IN_GRACE_PERIOD": SharedWords.Status.inGracePeriod
-        case "SUBSCRIPTION_STATE_CANCELED": SharedWords.Status.canceled
+        case canceled: SharedWords.Status.canceled
         case "SUBSCRIPTION_STATE_ON_HOLD": SharedWords.Status.onHold
         case "SUBSCRIPTION_STATE_PAUSED": SharedWords.Status.paused
         case "SUBSCRIPTION_STATE_EXPIRED": SharedWords.Status.deactivated
@@ -84,6 +90,7 @@ struct GooglePlayState: Sendable {
     }
 
     private static let active = "SUBSCRIPTION_STATE_ACTIVE"
+    private static let canceled = "SUBSCRIPTION_STATE_CANCELED"
 
     /// The account of this purchase. One that was made outside the app, after an earlier one had expired, names the
     /// account of the earlier one until the developer acknowledges it.

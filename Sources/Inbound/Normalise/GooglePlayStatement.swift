@@ -61,9 +61,9 @@ struct GooglePlayStatement {
 
     /// The payment that was voided, else the newest one, which only the API names.
     var transaction: Transaction? {
-        guard key != nil, !saysNothing, let id = notice.orderID ?? state?.orderID else { return nil }
-        let isNewest = state?.orderID == id
-        let first = Self.firstOrder(of: id)
+        guard key != nil, !saysNothing, let id = notice.orderID ?? newestPayment else { return nil }
+        let isNewest = newestPayment == id
+        let first = state?.orderID == nil && isNewest ? id : Self.firstOrder(of: id)
         return Transaction(
             storeTransactionID: id,
             storeOriginalTransactionID: first,
@@ -72,6 +72,10 @@ struct GooglePlayStatement {
             offerType: isNewest ? state?.offer : nil,
             status: isNewest || state == nil ? meaning.status : nil)
     }
+
+    /// A subscription may have an end and no order: it was bought with a promo code. Its token stands for the payment,
+    /// because the end of a purchase is that of a transaction.
+    private var newestPayment: String? { state?.orderID ?? (state?.until == nil ? nil : notice.token?.name) }
 
     /// Whether it is the first renewal: its order has the number 0. Google does not say when a renewal's period began;
     /// the notification comes with it.
@@ -98,11 +102,19 @@ struct GooglePlayStatement {
     }
 
     var facts: [Fact] {
-        guard let kind = meaning.fact, !isReplaced, let holder else { return [] }
-        let fact = Fact(
-            kind: kind, holder: holder, at: statedAt, until: state?.until, isRevoked: meaning.isRevoked,
-            isNamed: !holder.isAnonymous, isGiven: holder.isAnonymous && state?.accountID != nil)
-        return [fact]
+        guard let kind = meaning.fact, !isReplaced, let holder, let key else { return [] }
+        let own = Holder.anonymous(key)
+        func fact(of holder: Holder) -> Fact {
+            Fact(
+                kind: kind, holder: holder, at: statedAt, until: state?.until, isRevoked: meaning.isRevoked,
+                isNamed: !holder.isAnonymous, isGiven: holder.isAnonymous && holder != own)
+        }
+        // What ends is the purchase, for whoever has it: a login or a restore may have passed it on, of which Google
+        // knows nothing, and a token's account never changes.
+        if kind == .loss, !holder.isAnonymous {
+            return [Fact(kind: .naming, holder: holder, at: statedAt), fact(of: own)]
+        }
+        return [fact(of: holder)]
     }
 
     /// The time of what is stated: that of the request where the API's answer is the statement, else the event's.
