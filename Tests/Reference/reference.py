@@ -311,7 +311,8 @@ class World:
 
 
 def links(arrived: list[tuple[dict, set[tuple[int, str, str, str]]]]) -> dict[tuple[str, str], str | None]:
-    """Who each anonymous holder is, by scope: the newest of what names it and of what passed from it to a user. The end
+    """Who each anonymous holder is, by scope: the newest of what names it and, where one holder has a purchase at a time,
+    of what passed from it to a user. The end
     of a user's sessions ends those that are known when it comes; one that comes later has an end of its own.
 
     `arrived`: each step, and what has passed as far as it shows."""
@@ -331,7 +332,7 @@ def links(arrived: list[tuple[dict, set[tuple[int, str, str, str]]]]) -> dict[tu
                 if scope == scope_of(step) and user == step["user"].partition(":")[2]:
                     say(scope, anonymous, step["at"], None)
         for at, purchase, old, new in passed:
-            if old.startswith("anon:") and new.startswith("user:"):
+            if old.startswith("anon:") and new.startswith("user:") and purchase.split("/")[0] not in SHARING:
                 say(purchase.rpartition("/")[0], old.partition(":")[2], at, new.partition(":")[2])
     return {key: user for key, (_, user) in found.items()}
 

@@ -116,6 +116,19 @@ import Testing
         #expect(try stage.identitySees("u2") == ["X"])
         #expect(try stage.identitySees("u1") == [])
         #expect(try stage.sees("A2") == [])
+
+        // Who a purchase is restored to is not who was logged in where it was: that session stays.
+        stage = Stage(relay: relay, example: 11)
+        for (install, product) in [("A", "X"), ("C", "Y")] { try stage.buys(install, product) }
+        try stage.buys("D", "Z")
+        #expect(try stage.identifies("C", "u1") == ["Y"])
+        #expect(try stage.identifies("B", "u2") == [])
+        #expect(try stage.restores("B", "X") == ["X"])
+        #expect(try stage.restores("B", "Z") == ["X", "Z"])
+        #expect(try (stage.sees("A"), stage.sees("D")) == ([], []))
+        #expect(try stage.identifies("A", "u1") == ["Y"])
+        #expect(try stage.restores("B", "Y") == ["X", "Y", "Z"])
+        #expect(try (stage.sees("A"), stage.sees("C")) == ([], []))
     }
 
     @Test(

@@ -39,15 +39,16 @@ struct ChangeWalk {
     }
 
     /// Leads to the holders whose later changes may do something else now: the new holder of a move that takes effect
-    /// now, or with another period, the old one of a move that takes effect no more, and the one who gets a nameless
-    /// fact.
+    /// now, or with another period, the old one of a move that takes nothing from it any more, and the one who gets a
+    /// nameless fact.
     mutating func lead(
         from before: EffectiveMoves, to after: EffectiveMoves, in scope: Scope, by key: KnownChanges.Key? = nil
     ) {
         for effect in after.effects where !before.effects.contains(effect) {
             lead(to: [effect.move.to], in: scope, at: effect.move.at, from: key)
         }
-        for effect in before.effects where !after.effects.contains(where: { $0.move == effect.move }) {
+        for effect in before.effects
+        where !after.effects.contains(where: { $0.move == effect.move && $0.from == effect.from }) {
             lead(to: [effect.from], in: scope, at: effect.move.at, from: key)
         }
         for resolved in after.resolved

@@ -20,7 +20,9 @@ extension BatchPlan {
                     event: new.row,
                     storeTransactionID: subject.transaction?.storeTransactionID, trail: trail))
             // When a transfer happened of which an import has only the number, its links say. An export has all links.
-            if new.event.history == nil,
+            // Where install and identity hold a purchase together, the install that it is taken from is not whoever
+            // has it then: only an identify says who is logged in there.
+            if new.event.history == nil, ownership(of: new.event.scope.source) == .exclusive,
                 let time = resolution.time(of: announced) ?? (new.event.isImport ? nil : new.event.occurredAt)
             {
                 holders.learn(announced, scope: new.event.scope, at: time)
