@@ -52,7 +52,7 @@ struct InboundPath: Sendable {
         let fallback = RecordQueue.Fallback(
             committed: { spooling.committed(ticket) },
             unavailable: { reason in if spooling.take(ticket) { keep(reason) } })
-        pass(webhook, to: Submitter(answer: acknowledge, fallback: fallback))
+        pass(webhook, to: Submitter(answer: acknowledge, fallback: fallback, ticket: ticket))
     }
 
     /// Records a webhook from the spool, which was authentic. It is read by the rules of today.
@@ -102,6 +102,8 @@ struct InboundPath: Sendable {
     private struct Submitter: Sendable {
         let answer: @Sendable (HTTPAnswer) -> Void
         var fallback: RecordQueue.Fallback?
+        /// Stands for it with `spooling`.
+        var ticket: UInt64?
     }
 
     private func pass(_ webhook: Authentic, to submitter: Submitter) {
@@ -142,7 +144,8 @@ struct InboundPath: Sendable {
     }
 
     private func submit(_ item: RecordQueue.Item, _ webhook: Authentic, _ submitter: Submitter) {
-        let isTaken = queue.submit(item, startedAt: webhook.startedAt, fallback: submitter.fallback) { answer in
+        if let ticket = submitter.ticket { spooling?.given(ticket) }
+        let obstacle = queue.submit(item, startedAt: webhook.startedAt, fallback: submitter.fallback) { answer in
             switch answer {
             case .stored: submitter.answer(.stored)
             case .unavailable: submitter.answer(.unavailable)
@@ -150,8 +153,8 @@ struct InboundPath: Sendable {
             case .refused: refuse(Self.outdated, .unavailable, submitter)
             }
         }
-        if !isTaken, submitter.fallback == nil {
-            observe(.refused(source: source.name, status: 503, reason: RecordQueue.fullReason))
+        if let obstacle, submitter.fallback == nil {
+            observe(.refused(source: source.name, status: 503, reason: obstacle))
         }
     }
 

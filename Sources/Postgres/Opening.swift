@@ -84,6 +84,9 @@ extension Wire {
         // transaction, too, and must be READ COMMITTED like those that begin with BEGIN. A warning at COMMIT must
         // arrive whatever client_min_messages the role or database sets. JIT compilation costs more than any of our
         // statements takes and depends on the planner's cost estimate, which is 10^10 for a disabled plan.
+        // The server applies a changed `synchronous_commit` to open sessions, too, and only a new connection is checked
+        // for it: each keeps what it began with. Without a synchronous standby "local" does as much as "on", which also
+        // waits for one that is named later.
         // The search path is the configured schema alone: pg_catalog comes before it by itself, and neither the role
         // nor `options` of the connection string has a say.
         let searchPath = settings.schema.map { "SET search_path = \(SchemaName.quoted($0));\n" } ?? ""
@@ -97,7 +100,11 @@ extension Wire {
             SET plan_cache_mode = force_custom_plan;
             SET default_transaction_isolation = 'read committed';
             SET jit = off;
-            SET client_min_messages = warning
+            SET client_min_messages = warning;
+            SELECT set_config('synchronous_commit', CASE
+                WHEN current_setting('synchronous_commit') = 'local'
+                    AND current_setting('synchronous_standby_names', true) = '' THEN 'on'
+                ELSE current_setting('synchronous_commit') END, false)
             """
         let result = try roundTrip(statement: nil, within: settings.connectTimeout) { PQsendQuery($0, sql) }
         _ = consume result

@@ -35,6 +35,11 @@ extension Isolation {
     }
 }
 
+extension Refusal {
+    /// Whether it was COMMIT that was refused, sent by itself or behind other statements.
+    package var isOfCommit: Bool { statement == Bounds.commit.name || statement == Bounds.commit.sql }
+}
+
 extension Session {
     /// Runs BEGIN, `body` and COMMIT; ROLLBACK and the same error when `body` throws. When it returns, the server has
     /// confirmed the commit without a warning; `.commitUnknown` says that the commit may or may not have happened.
@@ -89,7 +94,7 @@ extension Session {
         _ = try wire.pointer()
         let tag: String
         do throws(DatabaseError) {
-            tag = wire.pipelined.isEmpty ? try command("COMMIT") : try commitWithPipeline()
+            tag = wire.pipelined.isEmpty ? try command(Bounds.commit.sql) : try commitWithPipeline()
         } catch {
             // Still inside a failed transaction: an earlier statement was refused, and COMMIT was not run.
             if wire.transactionStatus == PQTRANS_INERROR {

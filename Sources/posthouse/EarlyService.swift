@@ -86,7 +86,7 @@ extension OpenListeners.Handlers {
         stores.adopt(configuration.sources)
         // Nothing is given to the ledger: a queue that is closed refuses it, and no look-up is made.
         let queue = RecordQueue()
-        queue.close()
+        queue.close(because: "this daemon waits for its database")
         let lookups = Enricher.Lookups.unreachable
         ingest = Ingest(
             sources: configuration.sources, stores: stores, lookups: lookups, queue: queue,
@@ -102,7 +102,8 @@ private struct EarlyOperations: OperationalPaths {
     let spool: Spool
     let observatory: Observatory
 
-    private static let obstacle = "the database is out of reach"
+    /// Without the cause, which may name the database: these pages need no token, and the journal has it.
+    private static let obstacle = "this daemon waits for its database"
 
     func admit(_ head: IncomingHead, isInner: Bool) -> Admission {
         switch head.path {

@@ -25,10 +25,11 @@ struct InboundPathTests {
     /// The answer, the journal's lines, and what waits to be recorded.
     private func take(
         _ body: [UInt8], _ headers: [(String, String)] = [], from source: Source, by adapter: any SourceAdapter,
-        asking enricher: Enricher? = nil
+        asking enricher: Enricher? = nil, closedBecause closed: String? = nil
     ) async -> (outcome: Outcome, queued: [RecordQueue.Item]) {
         let outcome = Outcome()
         let queue = RecordQueue(writers: 1)
+        if let closed { queue.close(because: closed) }
         let path = InboundPath(
             source: source, adapter: adapter, enricher: enricher, queue: queue, now: { PubSubFixtures.now },
             observe: { observation in
@@ -128,6 +129,14 @@ struct InboundPathTests {
         let reason = "\(Authenticity.Refusal.foreignBundleID)"
         #expect(outcome.status == 401 && outcome.text == reason + "\n" && queued.isEmpty)
         #expect(outcome.refusals == ["apple 401 \(reason)"])
+    }
+
+    @Test("A queue that is closed answers 503, and the journal has the reason for which it is")
+    func closed() async throws {
+        let body = try AppleFixtures.seal(AppleFixtures.notification("DID_RENEW"))
+        let (outcome, queued) = await take(body, from: appleSource(), by: Apple(), closedBecause: "it rests")
+        #expect(outcome.status == 503 && queued.isEmpty)
+        #expect(outcome.refusals == ["apple 503 it rests"])
     }
 
     @Test("A test notification is answered at once, but only an authentic one")

@@ -108,7 +108,7 @@ struct SpoolFallbackTests {
         place.fallback.expire(at: .now + Limits.spoolPatience)
         #expect(await comesToHold { answered.withLock { $0 } == [200] })
         // From then on the silence lasts for some seconds; by another one it lasts for longer than this test.
-        _ = place.fallback.watch(until: .now) { _ in }
+        place.fallback.given(place.fallback.watch(until: .now) { _ in })
         place.fallback.expire(at: .now + .seconds(3_600))
         #expect(await take(Self.request(), by: path) == 200)
         #expect(queue.depth == 1 && place.spool.figures.webhooks == 2)
@@ -121,6 +121,35 @@ struct SpoolFallbackTests {
         }
         path.take(Self.request()) { _ in }
         #expect(queue.depth == 1 && place.spool.figures.webhooks == 2)
+        await place.spool.close()
+    }
+
+    @Test("A webhook that is still being asked about when its time is over is spooled, and the others are not")
+    func asking() async throws {
+        let place = try await Place()
+        let (held, release) = AsyncStream<Void>.makeStream()
+        let lookups = Enricher.Lookups(
+            event: { _ in
+                for await _ in held {}
+                throw EnricherTests.NoDatabase()
+            }, token: { _, _ in nil })
+        let enricher = try EnricherTests.enricher(FakeServers(FakeServers.google { _ in (200, "") }), lookups)
+        let token = [("authorization", "Bearer " + (try PubSubFixtures.token()))]
+        let source = googlePlaySource(api: StoreAPI(account: nil, url: AskFixtures.apiURL))
+        let body = Array(GooglePlayFixtures.subscription(2).utf8)
+        let queue = RecordQueue(writers: 1)
+        let path = place.path(
+            queue, source: source, adapter: GooglePlay(keys: PubSubFixtures.lookup), enricher: enricher,
+            now: { PubSubFixtures.now })
+        let answered = Mutex<[Int]>([])
+        path.take(Self.request(token, source: "play", body: body)) { answer in
+            answered.withLock { $0.append(answer.status) }
+        }
+        place.fallback.expire(at: .now + Limits.spoolPatience)
+        #expect(await comesToHold { answered.withLock { $0 } == [200] })
+        #expect(place.spool.figures.webhooks == 1 && queue.depth == 0)
+        #expect(place.fallback.obstacle == nil, "it says nothing of the database")
+        release.finish()
         await place.spool.close()
     }
 

@@ -116,6 +116,67 @@ struct RecorderTests {
         }
     }
 
+    @Test("A COMMIT that the server refuses for a limit of its own is answered 503: no event is the cause")
+    func refusedCommit() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            // As where another application has let the queue of notifications become full.
+            try ledger.psql(
+                """
+                CREATE FUNCTION overflow() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN RAISE program_limit_exceeded; END $$;
+                CREATE CONSTRAINT TRIGGER overflow AFTER INSERT ON events DEFERRABLE INITIALLY DEFERRED
+                    FOR EACH ROW EXECUTE FUNCTION overflow()
+                """)
+            for events in [["A"], ["A", "B"]] {
+                let answers = await daemon.recordOnce(events.map { .event(.sample($0)) })
+                #expect(answers.allSatisfy { $0 == .unavailable } && answers.count == events.count)
+            }
+            #expect(try ledger.psql("SELECT count(*) FROM quarantine") == "0")
+            try ledger.psql("DROP TRIGGER overflow ON events")
+            #expect(await daemon.record([.sample("A")]) == [.stored])
+        }
+    }
+
+    @Test(
+        "A batch that takes more than the server has is halved until it fits",
+        arguments: ["out_of_memory", "configuration_limit_exceeded"])
+    func tooLarge(condition: String) async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            try ledger.psql(
+                """
+                CREATE FUNCTION exhaust() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN IF (SELECT count(*) FROM added) > 4 THEN RAISE \(condition); END IF; RETURN NULL; END $$;
+                CREATE TRIGGER exhaust AFTER INSERT ON events REFERENCING NEW TABLE AS added
+                    FOR EACH STATEMENT EXECUTE FUNCTION exhaust()
+                """)
+            let answers = await daemon.record((0..<8).map { .sample(purchase: "subs_\($0)") })
+            #expect(answers == Array(repeating: .stored, count: 8))
+            #expect(try ledger.psql("SELECT count(*) FROM events") == "8")
+        }
+    }
+
+    @Test("A body whose row in quarantine somebody holds waits for it as an event would, and is answered 503 alone")
+    func lockedQuarantine() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon(
+                settings: TestLedger.settings(ledger.connectionString, lockWait: .seconds(2)))
+            func item(_ body: String) -> RecordQueue.Item {
+                .quarantine(QuarantinedBody(source: "shop", reason: "no event name", body: Array(body.utf8)))
+            }
+            #expect(await daemon.record([item("held")]) == [.stored])
+            let answers = try await ledger.during("SELECT FROM quarantine FOR UPDATE") {
+                await daemon.record([item("held"), item("free"), .event(.sample("A"))])
+            }
+            #expect(answers == [.unavailable, .stored, .stored])
+            // Not by the end of the statement's time, during which the writer stores nothing.
+            let reasons = daemon.log.all { if case .refused(_, _, let reason) = $0 { reason } else { nil } }
+            #expect(reasons.contains { $0.contains("55P03") } && !reasons.contains { $0.contains("57014") })
+            #expect(try ledger.psql("SELECT count(*) FROM quarantine") == "2")
+        }
+    }
+
     @Test("Quarantine keeps one row for each body of a source")
     func quarantine() async throws {
         try await TestLedger.run { ledger in
@@ -222,7 +283,7 @@ struct RecorderTests {
         #expect(answers.withLock { $0.count } == 2 && small.depth == 2)
         let closed = RecordQueue()
         closed.close()
-        closed.submit(.event(.sample()), completion: note)
+        #expect(closed.submit(.event(.sample()), completion: note) == RecordQueue.stoppingReason)
         #expect(answers.withLock { $0.count } == 3)
     }
 

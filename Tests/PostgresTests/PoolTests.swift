@@ -49,6 +49,45 @@ import Testing
         await pool.close()
     }
 
+    @Test("A session keeps the synchronous_commit that it began with, whatever the server is told meanwhile")
+    func synchronousCommit() async throws {
+        let cluster = try TestCluster()
+        let address = try cluster.createDatabase()
+        let pool = try pool(address, size: 1)
+        // The second is what the server would give the session, which it heeds some time after it was told.
+        let values = Statement<Void, String>(
+            "values", "SELECT concat(setting, ' ', reset_val) FROM pg_settings WHERE name = 'synchronous_commit'")
+        func pooled() async throws -> [String] {
+            try await pool.withSession { session throws(DatabaseError) in try session.run(values, ()) }
+        }
+        func opened() async throws -> [String] {
+            let connection = try await Connection.open(settings(address))
+            let found = try await connection.withSession { session throws(DatabaseError) in
+                try session.run(values, ())
+            }
+            await connection.close()
+            return found
+        }
+        func tell(_ setting: String, _ value: String) async throws {
+            try cluster.psql("ALTER SYSTEM SET \(setting) = '\(value)'")
+            try cluster.psql("SELECT pg_reload_conf()")
+            while try cluster.psql("SHOW \(setting)") != value { try await Task.sleep(for: .milliseconds(5)) }
+        }
+        #expect(try await pooled() == ["on on"])
+        try await tell("synchronous_commit", "off")
+        while try await pooled() == ["on on"] { try await Task.sleep(for: .milliseconds(5)) }
+        #expect(try await pooled() == ["on off"])
+        // The check of a new connection sees the truth.
+        #expect(try await opened() == ["off off"])
+        // Where there is no standby this is as good as "on", which also waits for one that comes later.
+        try await tell("synchronous_commit", "local")
+        #expect(try await opened() == ["on local"])
+        try await tell("synchronous_standby_names", "absent")
+        #expect(try await opened() == ["local local"])
+        await pool.close()
+        try cluster.stop(mode: "immediate")
+    }
+
     @Test("Waiting is bounded in time and number") func bounded() async throws {
         let pool = try pool(TestCluster.shared.createDatabase(), size: 1, waitersMax: 1, limit: .milliseconds(100))
         // The first caller must find a connection: its wait, too, would end after the limit.

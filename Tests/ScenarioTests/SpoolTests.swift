@@ -1,6 +1,7 @@
 import Foundation
 import TestSupport
 import Testing
+import Vocabulary
 
 /// The spool with the real daemon, a real disk and PostgreSQL. Oracle: what the source was answered 200 for, against
 /// what the ledger says, and the files on the disk.
@@ -231,12 +232,14 @@ import Testing
         try superuser.rows("CREATE ROLE with_password LOGIN PASSWORD 'rotated'")
         let url =
             superuser.connectionString.replacing(/user=\w+/, with: "user=with_password") + " password=one-before"
-        let relay = try Relay([], sources: [.init(name: "apphud")], storage: .given(url))
+        let relay = try Relay([], sources: [.init(name: "apphud"), .init()], storage: .given(url))
         defer { relay.end() }
         try cluster.stop()
         try relay.start()
         #expect(relay.waitForLine("without the database") != nil)
         #expect(try post(relay, 1) == [200, 200])
+        #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 503)
+        #expect(relay.waitForLine("waits for its database") != nil)
         try cluster.start()
         #expect(relay.waitForLine("password authentication failed") != nil)
         #expect(Glibc.kill(try #require(relay.processIdentifier), SIGHUP) == 0)

@@ -8,8 +8,15 @@ package final class SpoolFallback: Sendable {
     /// Writes a webhook into the spool, with the reason.
     typealias Keep = @Sendable (_ cause: String) -> Void
 
+    private struct Watched {
+        let until: ContinuousClock.Instant
+        let keep: Keep
+        /// It waits for the ledger; until then it is asked about.
+        var isGiven = false
+    }
+
     private struct State {
-        var watched: [UInt64: (until: ContinuousClock.Instant, keep: Keep)] = [:]
+        var watched: [UInt64: Watched] = [:]
         var newest: UInt64 = 0
         /// The ledger left a webhook without an answer a moment ago, and has committed none since.
         var isSilentUntil: ContinuousClock.Instant?
@@ -21,6 +28,7 @@ package final class SpoolFallback: Sendable {
     private let (entered, enter) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
 
     private static let silentReason = "the database does not answer in time"
+    private static let askingReason = "it could not be asked about in time"
 
     /// - Parameter isReachable: whether the database is, as far as it is known.
     package init(spool: Spool, isReachable: @escaping @Sendable () -> Bool) {
@@ -41,16 +49,23 @@ package final class SpoolFallback: Sendable {
         return isSilent ? Self.silentReason : nil
     }
 
-    /// Watches a webhook that the ledger was given; unless it is committed or taken before, `keep` is called then.
+    /// Watches a webhook; unless it is committed or taken before, `keep` is called then.
     /// - Returns: the ticket that stands for it.
     func watch(until: ContinuousClock.Instant, _ keep: @escaping Keep) -> UInt64 {
         let (ticket, isFirst) = state.withLock { state in
             state.newest += 1
-            state.watched[state.newest] = (until, keep)
+            state.watched[state.newest] = Watched(until: until, keep: keep)
             return (state.newest, state.watched.count == 1)
         }
         if isFirst { enter.yield() }
         return ticket
+    }
+
+    /// The ledger is given a webhook: if its time is over from now on, it is the ledger that is silent.
+    func given(_ ticket: UInt64) {
+        state.withLock { state in
+            if let index = state.watched.index(forKey: ticket) { state.watched.values[index].isGiven = true }
+        }
     }
 
     /// The ledger has committed a webhook: this one, or (nil) one from the spool.
@@ -69,10 +84,12 @@ package final class SpoolFallback: Sendable {
         let late = state.withLock { state in
             let late = state.watched.filter { $0.value.until <= now }
             for ticket in late.keys { state.watched[ticket] = nil }
-            if !late.isEmpty { state.isSilentUntil = now + Limits.spoolPatience }
+            if late.values.contains(where: \.isGiven) { state.isSilentUntil = now + Limits.spoolPatience }
             return late
         }
-        for (_, entry) in late.sorted(by: { $0.key < $1.key }) { entry.keep(Self.silentReason) }
+        for (_, entry) in late.sorted(by: { $0.key < $1.key }) {
+            entry.keep(entry.isGiven ? Self.silentReason : Self.askingReason)
+        }
     }
 
     /// Watches the time while anything is watched; ends when it is cancelled.

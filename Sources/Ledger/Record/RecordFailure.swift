@@ -34,6 +34,13 @@ extension DatabaseError {
     /// Whether time ended it, for which one event of many may be the cause.
     var isTimeout: Bool { isStatementTimeout || isLockTimeout }
 
+    /// Whether a limit of the server ended it that a smaller batch may stay below: its memory or its locks (53200), or
+    /// a configured limit (53400).
+    var isOfTheSize: Bool {
+        guard case .refused(let refusal) = self else { return false }
+        return ["53200", "53400"].contains(refusal.sqlState.code)
+    }
+
     /// Whether what is stored can be the cause: a damaged page or value (class XX, 58030), or a value that cannot be
     /// sent (class 22).
     var isOfWhatIsRead: Bool {
@@ -45,9 +52,10 @@ extension DatabaseError {
     var isCollision: Bool { isRetryable && !isTimeout }
 
     /// Whether the event's own content is the cause and every attempt will fail: its data, or a size that exceeds the
-    /// server's limits (class 54, as of an index row).
+    /// server's limits (class 54, as of an index row). Not what COMMIT refuses: that is a limit of the server, as where
+    /// its queue of notifications is full, because the ledger has nothing that is checked there.
     var isOfTheEvent: Bool {
-        guard case .refused(let refusal) = self, !isWithoutPartition else { return false }
+        guard case .refused(let refusal) = self, !isWithoutPartition, !refusal.isOfCommit else { return false }
         return refusal.sqlState.isDataError || refusal.sqlState.conditionClass == "54"
     }
 
@@ -73,10 +81,11 @@ extension DatabaseError {
     /// Whether the batch may be run again: after a collision, and once after a lost connection, because a buyer waits
     /// for each answer, and what was committed after all is then found to be a duplicate. After a statement's time-out
     /// once, unless events are being tried apart because of one. Not after the wait for a lock: its holder is not done
-    /// soon.
+    /// soon. Nor of events that are tried apart where a smaller batch may succeed, which is tried next.
     func mayRunAgain(after attempt: Int, isApart: Bool) -> Bool {
         if isLockTimeout { return false }
         if isStatementTimeout { return attempt == 1 && !isApart }
+        if isOfTheSize, isApart { return false }
         if isCollision { return attempt < Recorder.collisionsMax }
         return switch self {
         case .connectionLost, .commitUnknown: attempt == 1

@@ -82,6 +82,8 @@ package final class RecordQueue: Sendable {
 
     /// Why an item is not taken.
     package static let fullReason = "too many webhooks wait to be stored"
+    /// The same, while a daemon that serves stops.
+    package static let stoppingReason = "this daemon is stopping"
 
     /// The entries that wait for one writer, and the writer while it waits.
     private struct Share {
@@ -93,7 +95,8 @@ package final class RecordQueue: Sendable {
         var shares: [Share]
         var count = 0
         var bytes = 0
-        var isClosed = false
+        /// Why it takes nothing any more; nil: it is open.
+        var closed: String?
     }
 
     private let state: Mutex<State>
@@ -116,32 +119,31 @@ package final class RecordQueue: Sendable {
     /// - Parameters:
     ///   - startedAt: when the first byte of the request arrived; nil: now.
     ///   - fallback: nil: what cannot be stored is refused.
-    /// - Returns: false: it is full or closed.
+    /// - Returns: why it is not taken; nil: it is.
     @discardableResult
     package func submit(
         _ item: Item, startedAt: ContinuousClock.Instant? = nil, fallback: Fallback? = nil,
         completion: @escaping Completion
-    ) -> Bool {
+    ) -> String? {
         let now = ContinuousClock.Instant.now
         let startedAt = startedAt ?? now
         let submitter = Submitter(
             completion: completion, fallback: fallback, answeredAt: startedAt + Limits.acknowledgementTimeout)
         let share = item.share(of: writers)
         let sleeper: CheckedContinuation<Void, Never>?
-        let isTaken: Bool
-        (isTaken, sleeper) = state.withLock { state in
-            guard !state.isClosed, state.count < eventsMax, state.bytes + item.bytes <= bytesMax else {
-                return (false, nil)
-            }
+        let obstacle: String?
+        (obstacle, sleeper) = state.withLock { state in
+            if let reason = state.closed { return (reason, nil) }
+            guard state.count < eventsMax, state.bytes + item.bytes <= bytesMax else { return (Self.fullReason, nil) }
             state.shares[share].pending.append(
                 Pending(item: item, enqueued: now, startedAt: startedAt, submitter: submitter))
             state.count += 1
             state.bytes += item.bytes
-            return (true, state.shares[share].sleeper.take())
+            return (nil, state.shares[share].sleeper.take())
         }
-        if !isTaken { submitter.refuse(Self.fullReason) }
+        if let obstacle { submitter.refuse(obstacle) }
         sleeper?.resume()
-        return isTaken
+        return obstacle
     }
 
     /// The next batch of one writer, in order of arrival: everything that waits, up to `limit`. Waits for the first
@@ -150,7 +152,7 @@ package final class RecordQueue: Sendable {
     func next(for writer: Int, upTo limit: Int) async -> [Pending]? {
         while true {
             let taken: [Pending]? = state.withLock { state in
-                if state.shares[writer].pending.isEmpty { return state.isClosed ? [] : nil }
+                if state.shares[writer].pending.isEmpty { return state.closed != nil ? [] : nil }
                 let batch: [Pending]
                 if state.shares[writer].pending.count <= limit {
                     batch = state.shares[writer].pending
@@ -166,7 +168,7 @@ package final class RecordQueue: Sendable {
             if let taken { return taken.isEmpty ? nil : taken }
             await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
                 let isReady = state.withLock { state in
-                    if !state.shares[writer].pending.isEmpty || state.isClosed { return true }
+                    if !state.shares[writer].pending.isEmpty || state.closed != nil { return true }
                     state.shares[writer].sleeper = continuation
                     return false
                 }
@@ -176,9 +178,10 @@ package final class RecordQueue: Sendable {
     }
 
     /// Stops accepting; what waits is still recorded.
-    package func close() {
+    /// - Parameter reason: why nothing is taken any more, for the journal.
+    package func close(because reason: String = RecordQueue.stoppingReason) {
         let sleepers = state.withLock { state in
-            state.isClosed = true
+            state.closed = reason
             return state.shares.indices.compactMap { state.shares[$0].sleeper.take() }
         }
         for sleeper in sleepers { sleeper.resume() }

@@ -10,7 +10,8 @@ package import Vocabulary
 /// - an event cannot be stored: the batch is halved until that event is alone, and it is quarantined; a statement of
 ///   the backend is answered 503;
 /// - an event ends every batch by a time-out: the batch is halved too, but alone it is answered 503, because a slow
-///   database looks the same.
+///   database looks the same;
+/// - a batch takes more memory or locks than the server has: it is halved, too.
 package struct Recorder: Sendable {
     /// Attempts at a batch that collides with others, before its events are answered 503.
     static let collisionsMax = 10
@@ -72,6 +73,7 @@ package struct Recorder: Sendable {
     private typealias Entry = (event: Event, answerBy: ContinuousClock.Instant, submitter: RecordQueue.Submitter)
 
     private static let lateReason = "it waited too long to be stored"
+    private static let notInTime = "its batch could not be committed in time"
 
     private func record(_ batch: [RecordQueue.Pending]) async {
         // An event that waited too long has been answered 503 already: it would be safe to record it, but pointless.
@@ -91,9 +93,10 @@ package struct Recorder: Sendable {
         await quarantine(bodies)
     }
 
-    /// - Parameter deadline: a time-out ended the batch of these events, and they are tried apart until then.
+    /// - Parameter deadline: a time-out or its size ended the batch of these events, and they are tried apart until
+    ///   then.
     private func record(_ events: [Entry], apartUntil deadline: ContinuousClock.Instant? = nil) async {
-        if let deadline, .now > deadline { return refuse(events, "its batch could not be committed in time") }
+        if let deadline, .now > deadline { return refuse(events, Self.notInTime) }
         do {
             let committed = try await commit(events.map(\.event), isApart: deadline != nil)
             health.stored()
@@ -104,8 +107,11 @@ package struct Recorder: Sendable {
             for outcome in committed.outcomes { observe(outcome) }
             for happening in committed.happenings { observe(happening) }
             report(committed.leftOut)
-        } catch let error as DatabaseError where events.count > 1 && (error.mayBeOneEvent || error.isTimeout) {
-            let deadline = error.isTimeout ? deadline ?? .now + Limits.isolationTimeout : deadline
+        } catch let error as DatabaseError
+            where events.count > 1 && (error.mayBeOneEvent || error.isTimeout || error.isOfTheSize)
+        {
+            let isTimed = error.isTimeout || error.isOfTheSize
+            let deadline = isTimed ? deadline ?? .now + Limits.isolationTimeout : deadline
             let middle = events.count / 2
             await record(Array(events[..<middle]), apartUntil: deadline)
             await record(Array(events[middle...]), apartUntil: deadline)
@@ -183,7 +189,7 @@ package struct Recorder: Sendable {
 
     /// Sets `statement_timeout` to `Limits.isolationStatementTimeout`, unless the session's is shorter, and
     /// `lock_timeout`.
-    private static let apartTimeout = """
+    static let apartTimeout = """
         SELECT set_config('statement_timeout', least(setting::bigint, \(Limits.isolationStatementTimeout.wholeMilliseconds))::text, true),
             set_config('lock_timeout', '\(Limits.isolationLockWait.wholeMilliseconds)', true)
         FROM pg_settings WHERE name = 'statement_timeout'
@@ -204,7 +210,7 @@ package struct Recorder: Sendable {
             @escaping @Sendable (borrowing Session, inout Reservations) throws(DatabaseError)
             -> RecordEvents.Committed
     ) async throws -> RecordEvents.Committed {
-        let (result, reserved) = try await pool.withSession { [figures] session throws(DatabaseError) in
+        let (result, reserved) = try await pool.withSession { [figures, clock] session throws(DatabaseError) in
             let began = ContinuousClock.now
             var reserved = Reservations()
             do throws(DatabaseError) {
@@ -217,6 +223,7 @@ package struct Recorder: Sendable {
                 }
                 if events > 0 { Failpoint.reach(.recordAfterCommit) }
                 if events > 0 { figures.note(events: events, took: .now - began) }
+                if let time = committed.databaseTime { clock.note(time, taken: began) }
                 return (Result<RecordEvents.Committed, DatabaseError>.success(committed), reserved)
             } catch {
                 return (.failure(error), reserved)
@@ -224,7 +231,6 @@ package struct Recorder: Sendable {
         }
         switch result {
         case .success(let committed):
-            if let time = committed.databaseTime { clock.note(time) }
             // Before any lane has one of them, so that an immediate confirmation is counted.
             for (key, deliveries) in committed.awaited { dispatchBuffer.confirmations.expect(deliveries, of: key) }
             dispatch(committed.dispatched)
@@ -271,10 +277,18 @@ package struct Recorder: Sendable {
     }
 
     /// Quarantines bodies in one transaction; if one of them may be why it fails, each in one of its own.
-    private func quarantine(_ bodies: [(body: QuarantinedBody, submitter: RecordQueue.Submitter)]) async {
+    /// - Parameter deadline: they are tried apart until then.
+    private func quarantine(
+        _ bodies: [(body: QuarantinedBody, submitter: RecordQueue.Submitter)],
+        apartUntil deadline: ContinuousClock.Instant? = nil
+    ) async {
         guard !bodies.isEmpty else { return }
+        if let deadline, .now > deadline {
+            health.refused(Self.notInTime)
+            return refuse(bodies, Self.notInTime)
+        }
         do {
-            let rows = try await Quarantine.add(bodies.map(\.body), in: pool)
+            let rows = try await Quarantine.add(bodies.map(\.body), isApart: deadline != nil, in: pool)
             health.stored()
             for ((body, submitter), row) in zip(bodies, rows) {
                 submitter.fallback?.committed()
@@ -283,14 +297,19 @@ package struct Recorder: Sendable {
                 if let row { observe(.quarantined(source: body.source, quarantine: row, reason: body.reason)) }
             }
         } catch  where bodies.count > 1 && (error.mayBeOneEvent || error.isRetryable) {
-            for body in bodies { await quarantine([body]) }
+            let deadline = ContinuousClock.Instant.now + Limits.isolationTimeout
+            for body in bodies { await quarantine([body], apartUntil: deadline) }
         } catch {
-            if error.isRefusedByServer { health.refused("\(error)") }
-            for (body, submitter) in bodies {
-                submitter.refuse("\(error)") {
-                    observe(.refused(source: body.source, status: 503, reason: "\(error)"))
-                }
-            }
+            // A lock that somebody holds of one row says nothing of the database.
+            let isOfOne = bodies.count == 1 && error.isLockTimeout
+            if error.isRefusedByServer, !isOfOne { health.refused("\(error)") }
+            refuse(bodies, "\(error)")
+        }
+    }
+
+    private func refuse(_ bodies: [(body: QuarantinedBody, submitter: RecordQueue.Submitter)], _ reason: String) {
+        for (body, submitter) in bodies {
+            submitter.refuse(reason) { observe(.refused(source: body.source, status: 503, reason: reason)) }
         }
     }
 

@@ -46,13 +46,18 @@ package enum Quarantine {
     }
 
     /// Quarantines bodies, all or none; one that is there already keeps its id.
+    /// - Parameter isApart: bodies that failed together are tried one by one, each no longer than an event is then.
     /// - Returns: the id of each; nil: it was erased.
-    package static func add(_ bodies: [QuarantinedBody], in pool: Pool) async throws(DatabaseError) -> [Int64?] {
+    package static func add(
+        _ bodies: [QuarantinedBody], isApart: Bool = false, in pool: Pool
+    ) async throws(DatabaseError) -> [Int64?] {
         let digests = bodies.map { KeyHash.body($0.body) }
         // In one order everywhere: two transactions with the same bodies must not wait for each other.
         let order = bodies.indices.sorted { (digests[$0], bodies[$0].source) < (digests[$1], bodies[$1].source) }
         return try await pool.withSession { session throws(DatabaseError) in
-            try session.transaction { session throws(DatabaseError) in
+            // A webhook's writer waits for it: no longer for a lock than recording does.
+            try session.transaction(planning: .onceByIndex) { session throws(DatabaseError) in
+                if isApart { try session.script(Recorder.apartTimeout) }
                 var added: [(index: Int, row: PendingRows<Int64>)] = []
                 for index in order {
                     let body = bodies[index]
