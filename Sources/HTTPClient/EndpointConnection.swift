@@ -8,7 +8,8 @@ import Vocabulary
 ///
 /// States: opened → busy → idle → busy … → gone. The client owns it until it is gone, and is notified of that at most
 /// once. An answer is reported at the end of the read that completed it, never in the middle: further bytes of that
-/// read were sent without a request, and must not be taken for the answer to the next request.
+/// read were sent without a request, and must not be taken for the answer to the next request. Nor must bytes that
+/// come while it is idle.
 final class EndpointConnection: ChannelInboundHandler {
     typealias InboundIn = HTTPClientResponsePart
     typealias OutboundOut = HTTPClientRequestPart
@@ -47,7 +48,7 @@ final class EndpointConnection: ChannelInboundHandler {
     func install(on channel: any Channel) throws {
         let pipeline = channel.pipeline.syncOperations
         if let tls { try pipeline.addHandler(tls) }
-        try pipeline.addHandler(RequestBytes { [unowned self] in reader.count(rawBytes: $0) })
+        try pipeline.addHandler(RequestBytes { [unowned self] in mayDecode(rawBytes: $0) })
         try pipeline.addHandler(AnswerDecoder.make())
         try pipeline.addHandler(self)
     }
@@ -123,6 +124,17 @@ final class EndpointConnection: ChannelInboundHandler {
             handshaken()
         }
         context.fireUserInboundEventTriggered(event)
+    }
+
+    /// Nobody has asked for what comes to an idle connection. The decoder would keep a part of a head, and give it out
+    /// as the answer to the next request.
+    private func mayDecode(rawBytes count: Int) -> Bool {
+        if case .idle = state {
+            leave()
+            return false
+        }
+        reader.count(rawBytes: count)
+        return true
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {

@@ -29,9 +29,9 @@ struct OutboundPath {
     /// Makes one attempt. `completion` is called once, on the loop.
     /// - Parameters:
     ///   - isProbe: the attempt is the probe of an open breaker.
-    ///   - isRetired: whether the lane was replaced or removed by now; called when the attempt has ended.
+    ///   - isOutdated: whether the lane was replaced, removed or opened anew by now; called when the attempt has ended.
     func deliver(
-        _ delivery: Delivery, isProbe: Bool, isRetired: @escaping () -> Bool, completion: @escaping (End) -> Void
+        _ delivery: Delivery, isProbe: Bool, isOutdated: @escaping () -> Bool, completion: @escaping (End) -> Void
     ) {
         let message = delivery.message
         let source = route.integration.format == .source ? sources.current[message.source] : nil
@@ -43,7 +43,7 @@ struct OutboundPath {
         } catch {
             return client.eventLoop.assumeIsolated().execute {
                 settle(
-                    delivery, .failure(.unsendable(error.explanation)), isProbe: isProbe, isRetired: isRetired(),
+                    delivery, .failure(.unsendable(error.explanation)), isProbe: isProbe, isOutdated: isOutdated(),
                     latencyMilliseconds: 0)
                 completion(.settled(.none))
             }
@@ -54,19 +54,19 @@ struct OutboundPath {
             if case .failure(.cancelled) = result { return completion(.givenUp) }
             Failpoint.reach(.deliveryAfterAnswer)
             let latency = Int((NIODeadline.now() - startedAt).nanoseconds / 1_000_000)
-            settle(delivery, result, isProbe: isProbe, isRetired: isRetired(), latencyMilliseconds: latency)
+            settle(delivery, result, isProbe: isProbe, isOutdated: isOutdated(), latencyMilliseconds: latency)
             completion(.settled(EndpointHealth(result)))
         }
     }
 
     private func settle(
-        _ delivery: Delivery, _ result: Result<EndpointAnswer, RequestFailure>, isProbe: Bool, isRetired: Bool,
+        _ delivery: Delivery, _ result: Result<EndpointAnswer, RequestFailure>, isProbe: Bool, isOutdated: Bool,
         latencyMilliseconds: Int
     ) {
         // The clock was read when the daemon registered; without that nothing could have been leased.
         let now = clock.now ?? delivery.createdAt
         let decision = DeliveryDecision.decide(
-            result, isProbe: isProbe, isRetired: isRetired, attempt: delivery.attemptsMade + 1,
+            result, isProbe: isProbe, isOutdated: isOutdated, attempt: delivery.attemptsMade + 1,
             schedule: route.integration.schedule, permanentStatuses: route.integration.permanentStatuses,
             createdAt: delivery.createdAt, now: now, random: .random(in: 0...1))
         let status = (try? result.get())?.status

@@ -42,7 +42,7 @@ package struct TestAttempt: Sendable {
     /// What would follow from it as the first attempt of a delivery; a next attempt is placed without jitter.
     package func decision(for integration: Integration, now: Timestamp) -> DeliveryDecision {
         DeliveryDecision.decide(
-            result, isProbe: false, isRetired: false, attempt: 1, schedule: integration.schedule,
+            result, isProbe: false, isOutdated: false, attempt: 1, schedule: integration.schedule,
             permanentStatuses: integration.permanentStatuses, createdAt: now, now: now, random: 0.5)
     }
 }

@@ -81,11 +81,11 @@ enum AnswerTarget {
 
     private static func decide(_ outcome: Outcome) {
         let schedule = RetrySchedule(gaps: RetrySchedule.defaultGaps, jitter: 0.2, giveUpAfter: nil)
-        for (isProbe, isRetired, attempt) in [
+        for (isProbe, isOutdated, attempt) in [
             (false, false, 1), (true, false, 1), (false, true, 1), (false, false, 10),
         ] {
             let decision = DeliveryDecision.decide(
-                outcome, isProbe: isProbe, isRetired: isRetired, attempt: attempt, schedule: schedule,
+                outcome, isProbe: isProbe, isOutdated: isOutdated, attempt: attempt, schedule: schedule,
                 permanentStatuses: [400], createdAt: now, now: now, random: 1)
             switch decision {
             case .retry(let at, let reason), .keep(let at, let reason):

@@ -186,6 +186,25 @@ struct EndpointClientTests {
         await server.stop()
     }
 
+    @Test("What comes without a request ends the connection, also where it is only part of an answer")
+    func distrustsWhatComesUnasked() async throws {
+        let (channels, opened) = AsyncStream<any Channel>.makeStream()
+        let server = try await MisbehavingServer.start { received, channel in
+            if received.connection == 1 { opened.yield(channel) }
+            channel.say(received.connection == 1 ? channel.okText : "HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n")
+        }
+        let client = try await ClientHarness.make(port: server.port, connectionsMax: 1)
+        #expect(try await client.send().status == 200)
+        var iterator = channels.makeAsyncIterator()
+        let channel = await iterator.next()
+        try #require(channel).say("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n")
+        await server.closings(1)
+        #expect(try await client.send().status == 500)
+        #expect(server.connections == 2)
+        try await client.close()
+        await server.stop()
+    }
+
     @Test("A GET brings an answer, and says whether its body is whole")
     func get() async throws {
         let server = try await MisbehavingServer.start { $1.say("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nabcde") }

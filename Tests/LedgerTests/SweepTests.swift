@@ -94,6 +94,81 @@ struct SweepTests {
         }
     }
 
+    @Test("What waits without order is put in order once there is one, and of that integration alone")
+    func orderTaken() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("one", order: .none), .named("two", order: .none)])
+            await daemon.record((0..<3).map { .sample("E\($0)") } + [.sample("ELSE", purchase: "subs_2")])
+            let one = daemon.row("one")
+            let blocked = """
+                SELECT string_agg(m.type, ' ' ORDER BY d.id) FROM deliveries d JOIN messages m ON m.id = d.message
+                WHERE blocked
+                """
+            try await daemon.sweep()
+            #expect(try ledger.psql(blocked) == "")
+            // That of the start.
+            _ = daemon.dispatchBuffer.takeSweepRequest()
+            _ = try await daemon.queue.route([.named("one", order: .purchase), .named("two", order: .none)])
+            #expect(daemon.dispatchBuffer.takeSweepRequest(), "it is not left to the next sweep in turn")
+            try await daemon.sweep()
+            #expect(try ledger.psql(blocked) == "E1 E2")
+            #expect(try ledger.psql("SELECT count(*) FROM deliveries WHERE blocked AND integration <> \(one)") == "0")
+            daemon.open("one")
+            let first = try await daemon.claimAll("one")
+            #expect(first.map(\.message.type) == ["E0", "ELSE"])
+            let second = try await daemon.queue.settle(first.map { $0.settled(.accepted) }).unblocked
+            #expect(second.map(\.message.type) == ["E1"])
+            let third = try await daemon.queue.settle(second.map { $0.settled(.accepted) }).unblocked
+            #expect(third.map(\.message.type) == ["E2"])
+            #expect(daemon.log.warnings.isEmpty, "nothing was wrong")
+        }
+    }
+
+    @Test("Looks for what has become ordered come to an end, and begin again with the next change")
+    func ordering() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("one", order: .purchase)])
+            await daemon.record([.sample("A"), .sample("B")])
+            var sweep = Sweep()
+            func looked() async throws -> Bool {
+                try ledger.psql("UPDATE deliveries SET blocked = false")
+                try await daemon.sweep(&sweep)
+                return try ledger.psql("SELECT count(*) FROM deliveries WHERE blocked") == "1"
+            }
+            for _ in 0..<Limits.sweepOrderingLooks { #expect(try await looked()) }
+            #expect(try await !looked())
+            _ = try await daemon.queue.route([.named("one", order: .none)])
+            #expect(try await !looked())
+            _ = try await daemon.queue.route([.named("one", order: .purchase)])
+            #expect(try await looked())
+        }
+    }
+
+    @Test("What is due only after years, by a clock that was ahead, is due now, and its purchase goes on in order")
+    func clockSetBack() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            await daemon.record([.sample("A"), .sample("LATER", purchase: "subs_2")])
+            daemon.open("all")
+            let heads = try await daemon.claimAll("all")
+            #expect(heads.map(\.message.type) == ["A", "LATER"])
+            let day = Settlement.Verdict.retry(after: .seconds(86_400))
+            _ = try await daemon.queue.settle(heads.map { $0.settled(day, status: 500) })
+            try ledger.psql(
+                "UPDATE deliveries SET due_at = due_at + interval '2 years' WHERE id = \(heads[0].id)")
+            await daemon.record([.sample("B")])
+            #expect(try await daemon.claimAll("all").isEmpty)
+            try await daemon.sweep()
+            #expect(daemon.log.warnings.map { $0.hasPrefix("1 deliveries were not due") } == [true])
+            let first = try await daemon.claimAll("all")
+            #expect(first.map(\.message.type) == ["A"])
+            let next = try await daemon.queue.settle(first.map { $0.settled(.accepted) }).unblocked
+            #expect(next.map(\.message.type) == ["B"])
+            try await daemon.sweep()
+            #expect(daemon.log.warnings.count == 1)
+        }
+    }
+
     @Test("A name that is known uses up no id of an integration")
     func namedTwice() async throws {
         try await TestLedger.run { ledger in

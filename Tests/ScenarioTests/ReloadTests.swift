@@ -111,6 +111,57 @@ import Vocabulary
         #expect(try relay.database.count("integrations", where: "paused_at IS NOT NULL") == 0)
     }
 
+    @Test("What is asked before a pause and answered 410 after the resume pauses nothing, and is tried again at once")
+    func goneBeforeTheResume() throws {
+        let isResumed = Monitor(false)
+        let receiver = try Receiver { request in
+            switch request.number {
+            case 0:
+                _ = isResumed.wait(300) { $0 }
+                return .status(410)
+            case 1: return .status(410)
+            default: return .ok
+            }
+        }
+        let relay = try Relay.running([.init("backend", receiver, ["timeout": #""120s""#])])
+        defer { relay.end() }
+        defer { isResumed.change { $0 = true } }
+        let source = relay.source()
+        #expect(try source.post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
+        #expect(receiver.wait { $0.count == 1 })
+        #expect(try source.post(Webhook("ACTIVATE", .user("v"), purchase: "subs_2")) == 200)
+        #expect(relay.waitForLine("integration backend is paused") != nil)
+        #expect(try relay.command("resume", "backend", "--config", relay.configuration).end == .exited(0))
+        #expect(receiver.waitForAccepted(1))
+        isResumed.change { $0 = true }
+        #expect(receiver.waitForAccepted(2))
+        let database = try relay.database
+        #expect(try database.drained())
+        #expect(try database.count("integrations", where: "paused_at IS NOT NULL") == 0)
+        #expect(Set(receiver.accepted.map(\.id)) == Set(receiver.received.prefix(2).map(\.id)))
+    }
+
+    @Test("A purchase's order is asked for: what waits for a retry waits for what is before it")
+    func orderTaken() throws {
+        let receiver = try Receiver { _ in .status(500) }
+        let none = ["schedule": #"["1h"]"#, "order": #""none""#]
+        let relay = try Relay.running([.init("backend", receiver, none)])
+        defer { relay.end() }
+        let source = relay.source()
+        #expect(try source.post(Webhook("SUBSCRIPTION_STARTED", .user("u"), purchase: "subs_1")) == 200)
+        #expect(
+            try source.post(Webhook("SUBSCRIPTION_RENEWED", .user("u"), purchase: "subs_1", at: Webhook.epoch + 9))
+                == 200)
+        #expect(receiver.wait { $0.count == 2 })
+        let database = try relay.database
+        #expect(try eventually { try database.count("deliveries", where: "leased_by IS NULL") == 2 })
+        #expect(try database.count("deliveries", where: "blocked") == 0)
+        try relay.configure([.init("backend", receiver, ["schedule": #"["1h"]"#])])
+        #expect(try relay.reload().contains("changed integration backend"))
+        #expect(try eventually { try database.count("deliveries", where: "blocked") == 1 })
+        #expect(try database.count("deliveries", where: "blocked AND id = (SELECT max(id) FROM deliveries)") == 1)
+    }
+
     @Test("A purchase's order is given up: what was held back goes at once")
     func orderGivenUp() throws {
         let receiver = try Receiver { request in

@@ -3,7 +3,8 @@ import Vocabulary
 
 /// A look at the whole queue for what a lost answer left, in steps: rows leased by this daemon that memory does not
 /// hold, rows leased by an unregistered daemon, blocked rows with nothing before them, and those of integrations
-/// without an order. A step takes milliseconds, however much waits, unless somebody holds a lock.
+/// without an order; and for what a change of the database's clock, or of an integration's order, left. A step takes
+/// milliseconds, however much waits, unless somebody holds a lock.
 package struct Sweep: Sendable {
     /// Blocks before this one have been looked at.
     fileprivate var block: Int64 = 0
@@ -11,13 +12,27 @@ package struct Sweep: Sendable {
     /// twice, so that one that is being dispatched just now is not.
     fileprivate(set) var found: Set<Int64> = []
     fileprivate var suspects: Set<Int64> = []
+    /// The integrations with an order, each with the whole looks since it has one, up to `Limits.sweepOrderingLooks`.
+    private var looks: [Int32: Int] = [:]
+    /// Those of which this look also finds what was recorded while they had no order. At the start these are all: what
+    /// they had before is not known.
+    fileprivate var ordering: [Int32] = []
 
     package init() {}
 
     /// Whether a look has begun and not come to its end.
     package var isMidway: Bool { block > 0 }
 
-    fileprivate mutating func beginAgain() { (block, suspects, found) = (0, found, []) }
+    /// - Parameter ordered: the integrations with an order now.
+    fileprivate mutating func begin(ordered: [Int32]) {
+        looks = Dictionary(firstOf: ordered.map { ($0, looks[$0, default: 0]) })
+        ordering = ordered.filter { looks[$0, default: 0] < Limits.sweepOrderingLooks }
+    }
+
+    fileprivate mutating func beginAgain() {
+        for integration in ordering { looks[integration, default: 0] += 1 }
+        (block, suspects, found) = (0, found, [])
+    }
 }
 
 extension Queue {
@@ -29,7 +44,10 @@ extension Queue {
             sweep = Sweep()
             return true
         }
-        let (from, suspects, orderless) = (sweep.block, sweep.suspects, routes.current.orderless)
+        let routes = routes.current
+        if !sweep.isMidway { sweep.begin(ordered: routes.ordered) }
+        let (from, suspects, ordering, orderless) = (sweep.block, sweep.suspects, sweep.ordering, routes.orderless)
+        let dueAheadMax = routes.dueAheadMax.wholeMilliseconds
         let step = try await reaching { session throws(DatabaseError) -> Step? in
             if try from >= session.run(QueueStatements.blocks, ()).first ?? 0 { return nil }
             let end = from + blocks
@@ -39,10 +57,13 @@ extension Queue {
             if !leaked.isEmpty { _ = try session.execute(QueueStatements.release, (leaked.sorted(), lease)) }
             var reclaimed: [Int64: Int] = leaked.isEmpty ? [:] : [lease: leaked.count]
             for daemon in try session.run(QueueStatements.reclaim, (from, end)) { reclaimed[daemon, default: 0] += 1 }
+            let early = try ordering.isEmpty ? [] : session.run(QueueStatements.block, (from, end, ordering))
+            try Self.unblock(successorsOf: Set(early), on: session)
             let unblocked = try session.run(QueueStatements.unblock, (from, end, orderless.sorted()))
+            let ahead = try session.run(QueueStatements.makeDue, (from, end, dueAheadMax))
             return Step(
                 end: end, unknown: unknown.subtracting(leaked), reclaimed: reclaimed,
-                stuck: unblocked.count { !orderless.contains($0) })
+                stuck: unblocked.count { !orderless.contains($0) }, ahead: ahead.count)
         }
         guard let step else {
             sweep.beginAgain()
@@ -55,6 +76,14 @@ extension Queue {
         }
         if step.stuck > 0 {
             observe(.warning("\(step.stuck) deliveries waited for others that had left the queue; they are unblocked"))
+        }
+        if step.ahead > 0 {
+            observe(
+                .warning(
+                    """
+                    \(step.ahead) deliveries were not due for longer than any schedule says, so the database's clock \
+                    seems to have been set back; they are due now
+                    """))
         }
         return false
     }
@@ -77,5 +106,7 @@ extension Queue {
         /// How many, by the daemon that had leased them.
         let reclaimed: [Int64: Int]
         let stuck: Int
+        /// Made due.
+        let ahead: Int
     }
 }

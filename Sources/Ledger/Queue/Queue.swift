@@ -56,12 +56,13 @@ package struct Queue: Sendable {
     }
 
     /// Routes new messages to these from now on. What is blocked of those that gave up their order is unblocked by the
-    /// sweep, which this requests.
+    /// sweep, which this requests. It also puts in order what waits of those that became ordered.
     package func route(to routed: [RoutedIntegration]) {
         let table = RouteTable(routed)
-        let areNew = !table.orderless.isSubset(of: routes.current.orderless)
+        let former = routes.current.orderless
+        let hasNewOrder = !table.orderless.isSubset(of: former) || !former.isDisjoint(with: table.ordered)
         routes.replace(table)
-        if areNew { dispatchBuffer.requestSweeps() }
+        if hasNewOrder { dispatchBuffer.requestSweeps() }
     }
 
     /// The integrations that are paused, with the reason.

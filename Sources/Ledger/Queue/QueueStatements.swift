@@ -104,6 +104,36 @@ enum QueueStatements {
         RETURNING d.integration
         """)
 
+    /// Makes due what is not due for longer than `$3` milliseconds, which is longer than any wait: the database's clock
+    /// was ahead when that was written.
+    static let makeDue = Statement<(Int64, Int64, Int64), Int64>(
+        "queue_make_due",
+        """
+        WITH ahead AS MATERIALIZED (
+            SELECT ctid AS place FROM deliveries d
+            WHERE \(isInStep) AND d.leased_by IS NULL AND NOT d.blocked
+              AND d.due_at > now() + $3 * interval '1 millisecond'
+            FOR NO KEY UPDATE OF d SKIP LOCKED)
+        UPDATE deliveries d SET due_at = now() FROM ahead WHERE d.ctid = ahead.place RETURNING d.id
+        """)
+
+    /// Blocks what waits unblocked for the integrations `$3`, which have become ordered, and has another delivery of
+    /// its ordering key before it. That may be settled meanwhile: as in `Successors`, the first of each returned key is
+    /// checked after the commit.
+    static let block = Statement<(Int64, Int64, [Int32]), FanOut.OrderingKey>(
+        "queue_block",
+        """
+        WITH early AS MATERIALIZED (
+            SELECT ctid AS place FROM deliveries d
+            WHERE \(isInStep) AND d.leased_by IS NULL AND NOT d.blocked AND d.integration = ANY ($3)
+              AND d.id > (
+                SELECT e.id FROM deliveries e WHERE e.purchase = d.purchase AND e.integration = d.integration
+                ORDER BY e.id LIMIT 1)
+            FOR NO KEY UPDATE OF d SKIP LOCKED)
+        UPDATE deliveries d SET blocked = true FROM early WHERE d.ctid = early.place
+        RETURNING d.purchase, d.integration
+        """, row: FanOut.OrderingKey.init)
+
     /// Which of the lanes have something due, in one cheap query for all of them.
     static let due = Statement<[Int32], Int32>(
         "queue_due",

@@ -21,6 +21,8 @@ final class Lane {
     private var isStopping = false
     /// Another lane has taken its place, or none: what its endpoint answers now may be of a former address.
     private var isRetired = false
+    /// How often it was opened: what an attempt from before a pause is answered says nothing of after it.
+    private var openings = 0
     private var isCut = false
     /// Calls `pump` when a slot of the rate may be there.
     private var alarm: Scheduled<Void>?
@@ -53,6 +55,7 @@ final class Lane {
         loop.preconditionInEventLoop()
         guard !isStopping else { return }
         state.reopen()
+        openings += 1
         isRunning = true
         let bound = NIOLoopBound(self, eventLoop: loop)
         dispatchBuffer.open(route.row) { [loop] deliveries in
@@ -83,7 +86,8 @@ final class Lane {
         while isRunning, let start = nextStart() {
             let delivery = start.delivery
             dispatchBuffer.release(route.row, 1, bytes: delivery.message.bytes)
-            path.deliver(delivery, isProbe: start.isProbe, isRetired: { [self] in isRetired }) { [self] end in
+            let isOutdated = { [self, openings] in isRetired || openings != self.openings }
+            path.deliver(delivery, isProbe: start.isProbe, isOutdated: isOutdated) { [self] end in
                 switch end {
                 case .settled(let health): state.finished(start, health, at: .now())
                 case .givenUp:

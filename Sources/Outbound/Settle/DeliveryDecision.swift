@@ -72,12 +72,12 @@ package enum DeliveryDecision: Sendable, Equatable {
 
     /// - Parameters:
     ///   - isProbe: the attempt was the probe of an open breaker.
-    ///   - isRetired: the integration was changed or removed during the attempt.
+    ///   - isOutdated: the integration was changed or removed during the attempt, or paused and resumed.
     ///   - attempt: the number of the attempt that brought `result`, from 1.
     ///   - createdAt: when the message was made; `give_up_after` counts from then.
     ///   - random: 0…1, places the gap within its jitter.
     package static func decide(
-        _ result: Result<EndpointAnswer, RequestFailure>, isProbe: Bool, isRetired: Bool, attempt: Int,
+        _ result: Result<EndpointAnswer, RequestFailure>, isProbe: Bool, isOutdated: Bool, attempt: Int,
         schedule: RetrySchedule, permanentStatuses: Set<Int>, createdAt: Timestamp, now: Timestamp, random: Double
     ) -> DeliveryDecision {
         precondition(attempt >= 1, "attempts are counted from 1")
@@ -85,11 +85,12 @@ package enum DeliveryDecision: Sendable, Equatable {
         var asked: Duration = .zero
         switch result {
         case .success(let answer) where (200..<300).contains(answer.status): return .accepted
-        case .success(let answer) where answer.status == 410 && isRetired:
-            // It may have another address now, and a pause would hold up everything that goes there. An address that is
-            // still the same answers 410 again.
+        case .success(let answer) where answer.status == 410 && isOutdated:
+            // It may have another address now, or somebody has mended what is there, and a pause would hold up
+            // everything that goes there. If nothing has changed, 410 is answered again.
             return .keep(
-                at: now, reason: "answered 410, but the integration was changed or removed meanwhile; it is not paused")
+                at: now,
+                reason: "answered 410, but the integration was changed, removed or resumed meanwhile; it is not paused")
         case .success(let answer) where answer.status == 410:
             return .pauseIntegration(reason: "answered 410: the receiver says that it is gone")
         case .success(let answer) where permanentStatuses.contains(answer.status):

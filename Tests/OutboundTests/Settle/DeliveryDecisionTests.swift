@@ -12,12 +12,12 @@ import Vocabulary
     private let now = Timestamp(milliseconds: 1_700_000_100_000)
 
     private func decide(
-        _ result: Result<EndpointAnswer, RequestFailure>, isProbe: Bool = false, isRetired: Bool = false,
+        _ result: Result<EndpointAnswer, RequestFailure>, isProbe: Bool = false, isOutdated: Bool = false,
         attempt: Int = 1, gaps: [Duration] = RetrySchedule.defaultGaps,
         jitter: Double = 0, giveUpAfter: Duration? = nil, permanent: Set<Int> = [], random: Double = 0.5
     ) -> DeliveryDecision {
         DeliveryDecision.decide(
-            result, isProbe: isProbe, isRetired: isRetired, attempt: attempt,
+            result, isProbe: isProbe, isOutdated: isOutdated, attempt: attempt,
             schedule: RetrySchedule(gaps: gaps, jitter: jitter, giveUpAfter: giveUpAfter),
             permanentStatuses: permanent, createdAt: created, now: now, random: random)
     }
@@ -43,8 +43,8 @@ import Vocabulary
         }
     }
 
-    @Test(arguments: [false, true]) func aRetiredLanePausesNothing(isProbe: Bool) {
-        let gone = decide(answer(410), isProbe: isProbe, isRetired: true, attempt: 99)
+    @Test(arguments: [false, true]) func anOutdatedAttemptPausesNothing(isProbe: Bool) {
+        let gone = decide(answer(410), isProbe: isProbe, isOutdated: true, attempt: 99)
         guard case .keep(let at, let reason) = gone else {
             Issue.record("it is not kept")
             return
@@ -52,7 +52,7 @@ import Vocabulary
         #expect(at == now && reason.contains("410"))
         for status in [200, 404, 500] {
             let result = answer(status)
-            #expect(decide(result, isProbe: isProbe, isRetired: true) == decide(result, isProbe: isProbe))
+            #expect(decide(result, isProbe: isProbe, isOutdated: true) == decide(result, isProbe: isProbe))
         }
     }
 
