@@ -149,6 +149,66 @@ struct ExportTests {
         }
     }
 
+    @Test("A page ends where it has looked at enough, also at what is another source's; all of the source's is there")
+    func ofOneSource() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            for event in Self.history { #expect(await daemon.record([event]) == [.stored]) }
+            let lines = try await Self.export(daemon, source: "shop")
+            let rows = Int(Limits.exportPageRows) * 2 + 1
+            try ledger.psql(
+                """
+                INSERT INTO purchases (id, source, app, environment, store, key, kind, as_of_ms, state)
+                    SELECT md5(n::text)::uuid, 'other', '', 'PRODUCTION', 'S', n::text, 'subscription', n, ''
+                    FROM generate_series(1, \(rows)) AS n;
+                INSERT INTO holder_links (source, app, environment, anonymous_user_id, user_id, as_of_ms)
+                    SELECT 'other', '', 'PRODUCTION', n::text, 'u', n FROM generate_series(1, \(rows)) AS n;
+                INSERT INTO install_identities (source, app, environment, identity, install, event)
+                    SELECT 'other', '', 'PRODUCTION', n::text, 'u', n FROM generate_series(1, \(rows)) AS n;
+                INSERT INTO installs (source, app, environment, install)
+                    SELECT 'other', '', 'PRODUCTION', n::text FROM generate_series(1, \(rows)) AS n;
+                INSERT INTO holder_changes (source, app, environment, subject, kind, target, at_ms, event)
+                    SELECT 'other', '', 'PRODUCTION', 'anon:a', 'login', 'user:u', n, n
+                    FROM generate_series(1, \(rows)) AS n
+                """)
+            var (walk, found, pages): (ExportWalk, [ImportLine], Int) = (ExportWalk(source: "shop"), [], 0)
+            while !walk.isDone {
+                found += try await walk.next(in: daemon.pool)
+                pages += 1
+            }
+            #expect(found == lines)
+            // Three of each of the five tables.
+            #expect(pages == 15)
+            #expect(walk.incomplete == 0 && walk.unreadable.isEmpty)
+        }
+    }
+
+    @Test("A purchase that the database cannot read is left out and named; the others are written")
+    func damaged() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            for event in Self.history { #expect(await daemon.record([event]) == [.stored]) }
+            let lines = try await Self.export(daemon)
+            // A time that is no number, in the part that belongs to the stored state.
+            try ledger.psql(
+                """
+                UPDATE purchases SET access = jsonb_build_object(
+                    'state', convert_from(substring(state FROM 3 FOR 16), 'UTF8'),
+                    'of', jsonb_build_object('user:ann', jsonb_build_array(1, 'x', 1, 1)))
+                WHERE key = 'p4'
+                """)
+            var (walk, found): (ExportWalk, [ImportLine]) = (ExportWalk(), [])
+            while !walk.isDone { found += try await walk.next(in: daemon.pool) }
+            let left = lines.filter { line in
+                if case .purchase(let stated) = line.subject { stated.purchase.key != "p4" } else { true }
+            }
+            #expect(found == left && left.count < lines.count)
+            let id = try ledger.psql("SELECT replace(id::text, '-', '') FROM purchases WHERE key = 'p4'")
+            #expect(walk.unreadable.map(\.purchase.hex) == [id] && walk.incomplete == 0)
+            #expect(walk.unreadable.allSatisfy { $0.reason.contains("22P02") }, "\(walk.unreadable)")
+        }
+    }
+
     @Test("Pages follow one another without a gap")
     func pages() async throws {
         try await TestLedger.run { ledger in

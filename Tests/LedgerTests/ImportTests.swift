@@ -296,6 +296,44 @@ struct ImportTests {
         }
     }
 
+    @Test("A line whose purchase somebody holds is left out; those before and behind it are recorded")
+    func held() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon(
+                settings: TestLedger.settings(ledger.connectionString, lockWait: .milliseconds(200)))
+            let importer = Self.importer(daemon)
+            func lines(at time: Int64) -> [ImportLine] {
+                (0..<3).map { Self.line(Self.ann, at: time, until: 1_000, purchase: "p\($0)", transaction: "t\($0)") }
+            }
+            #expect(try await importer.record(lines(at: 0)).allSatisfy { $0 == .recorded })
+            let reasons = try await ledger.during("SELECT 1 FROM purchases WHERE key = 'p1' FOR UPDATE") {
+                var reasons: [String?] = []
+                // A busy machine may be slower than the time-outs of what is tried apart.
+                for _ in 0..<5 where reasons.count(where: { $0 != nil }) != 1 {
+                    reasons = try await importer.record(lines(at: 10)).map { outcome in
+                        if case .failed(let reason) = outcome { reason } else { nil }
+                    }
+                }
+                return reasons
+            }
+            #expect(reasons.map { $0 != nil } == [false, true, false], "\(reasons)")
+            #expect(reasons.contains { $0?.contains("55P03") == true }, "\(reasons)")
+            #expect(try ledger.psql("SELECT count(*) FROM events") == "5")
+            #expect(try await importer.record(lines(at: 10)) == [.known, .recorded, .known])
+        }
+    }
+
+    @Test("A ledger without a table ends the import: that is of no line")
+    func withoutTable() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            try ledger.psql("ALTER TABLE purchases RENAME TO elsewhere")
+            let lines = (0..<3).map { Self.line(Self.ann, at: 0, until: 1_000, purchase: "p\($0)") }
+            let importer = Self.importer(daemon)
+            await #expect(throws: DatabaseError.self) { _ = try await importer.record(lines) }
+        }
+    }
+
     @Test("A line of a purchase whose state cannot be read waits in quarantine; after a repair all is well")
     func damaged() async throws {
         try await TestLedger.run { ledger in

@@ -181,6 +181,22 @@ struct LookupBoundsTests {
             let page = try plan(
                 of: ReplayStatements.page, "9000000, ARRAY[1], 0, 4102444800000, NULL, true, true, 0, 0, 10", ledger)
             #expect(page.rows == 10 && page.read(of: ["dead", "attempts", "messages"]) <= 1_000)
+            let end = try plan(of: ReplayStatements.end, "0, true, true, 0, 4102444800000, 100", ledger)
+            #expect(end.rows == 1 && end.read(of: ["dead", "attempts", "messages"]) <= 1_000)
+        }
+    }
+
+    @Test("A page of an export or a repair of one source reads as many rows as a page has, whosever they are")
+    func ofOneSource() async throws {
+        try await TestLedger.run { ledger in
+            try ledger.allowIDsBefore(splitAt: [-2_500], isAlone: true)
+            try ledger.psql(Self.thousands)
+            let repaired = try plan(of: RepairStatements.page, "\(Self.least), 10", ledger)
+            #expect(repaired.rows == 10 && repaired.read(of: ["purchases"]) <= 20)
+            let exported = try plan(of: ExportStatements.seen, "\(Self.least), 10", ledger)
+            #expect(exported.rows == 10 && exported.read(of: ["purchases"]) <= 20)
+            let links = try plan(of: ExportStatements.links, "'', '', '', '', 10", ledger)
+            #expect(links.rows == 10 && links.read(of: ["holder"]) <= 20)
         }
     }
 

@@ -313,6 +313,54 @@ struct RepairTests {
         }
     }
 
+    @Test("Those of one source are found page by page among as many of another")
+    func ofOneSource() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            try ledger.psql(
+                """
+                INSERT INTO purchases (id, source, app, environment, store, key, kind, as_of_ms, state)
+                SELECT md5(n::text)::uuid, CASE WHEN n % 1000 = 0 THEN 'shop' ELSE 'other' END, '', 'PRODUCTION', 'S',
+                    n::text, 'subscription', n, '' FROM generate_series(1, \(Int(Repair.pageRows) * 5)) AS n
+                """)
+            var found: [Identifier] = []
+            while case let page = try await Repair.page(after: found.last, source: "shop", in: daemon.pool),
+                !page.isEmpty
+            {
+                found += page
+            }
+            let ids = "SELECT replace(id::text, '-', '') FROM purchases WHERE source = 'shop' ORDER BY id"
+            #expect(try found.map(\.hex) == ledger.psql(ids).split(separator: "\n").map(String.init))
+            #expect(found.count == 5)
+        }
+    }
+
+    @Test("Among many, what waits in quarantine is looked up for what is worth listing alone")
+    func waiting() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let readings = Readings()
+            await ledger.record([.stating(login[0])], by: daemon, readings)
+            try ledger.damage()
+            let late = Event.stating(login[1])
+            #expect(await daemon.record([late]) == [.stored])
+            readings.remember([late])
+            let id = try await Repair.named("subs_1", source: nil, in: daemon.pool)[0]
+            let waiting = [try #require(Int64(try ledger.psql("SELECT id FROM quarantine")))]
+            func check() async throws -> RepairReport? {
+                let outcome = try await readings.repair.check(id, isDry: false, in: daemon.pool)
+                if case .checked(let report) = outcome { return report }
+                return nil
+            }
+            let damaged = try await check()
+            #expect(damaged?.verdict == .rebuilt && damaged?.waiting == waiting, "\(String(describing: damaged))")
+            let sound = try await check()
+            #expect(sound?.verdict == .sound && sound?.waiting == [], "\(String(describing: sound))")
+            let named = try await readings.repair.run(id, isDry: false, in: daemon.pool)
+            #expect(named?.waiting == waiting)
+        }
+    }
+
     @Test("While the repair runs, a webhook of the purchase waits for it")
     func locks() async throws {
         try await TestLedger.run { ledger in

@@ -10,9 +10,10 @@ import Vocabulary
 struct ReplayTests {
     /// Everything that is replayed, step by step.
     private func replay(
-        _ daemon: Daemon, _ filter: Replay.Filter
+        _ daemon: Daemon, _ filter: Replay.Filter, rowsMax: Int32 = Limits.replayRowsMax
     ) async throws -> (found: Int, queued: Int) {
-        var replay = try #require(await Replay.start(filter, routes: daemon.routes.current.all, in: daemon.pool))
+        var replay = try #require(
+            await Replay.start(filter, routes: daemon.routes.current.all, rowsMax: rowsMax, in: daemon.pool))
         let found = try await replay.count(in: daemon.pool).values.reduce(0, +)
         var queued = 0
         while !replay.isDone { queued += try await replay.step(in: daemon.pool).queued }
@@ -80,6 +81,30 @@ struct ReplayTests {
             #expect(try await count(.init(integrations: all, until: day)) == 1)
             #expect(try await count(.init(message: Identifier(written: made[0].message.id), integrations: all)) == 1)
             #expect(try await count(.init(integrations: [])) == 0)
+        }
+    }
+
+    @Test("A step ends where it has looked at enough rows; what matches behind them is found by the next ones")
+    func farApart() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a", order: .none), .named("b", order: .none)])
+            daemon.open("a", "b")
+            await daemon.record(
+                (0..<12).map { .sample($0 % 6 == 5 ? "RARE" : "OTHER", purchase: "p\($0)", transaction: "t\($0)") })
+            let made = daemon.inbox.take()
+            _ = try await daemon.queue.settle(
+                made.enumerated().map { $1.settled($0 % 3 == 0 ? .dead(reason: "x") : .accepted) })
+            let both = [daemon.row("a"), daemon.row("b")]
+            let rare = Replay.Filter(integrations: both, event: Glob("RARE"))
+            var steps = try #require(
+                await Replay.start(rare, routes: daemon.routes.current.all, rowsMax: 2, in: daemon.pool))
+            let first = try await steps.step(in: daemon.pool)
+            #expect(first == (0, 0) && !steps.isDone)
+            let all = Replay.Filter(integrations: both)
+            let counted = try #require(
+                await Replay.start(all, routes: daemon.routes.current.all, rowsMax: 1, in: daemon.pool))
+            #expect(try await counted.count(in: daemon.pool).values.reduce(0, +) == 24)
+            #expect(try await replay(daemon, rare, rowsMax: 1) == (4, 4))
         }
     }
 

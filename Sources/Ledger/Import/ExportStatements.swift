@@ -25,12 +25,21 @@ enum ExportStatements {
             asOf: asOf, state: (try? PurchaseState(bytes: state))?.bytes)
     }
 
-    /// Purchases after id `$1`, of source `$2`; null: of all.
-    static let purchases = Statement<(Identifier, String?, Int32), Bought>(
+    struct Seen: Sendable {
+        let id: Identifier
+        let source: String
+    }
+
+    /// Purchases after id `$1`, like all pages here of any source: no index leads to those of one, so a statement that
+    /// looked for them would read what lies between.
+    static let seen = Statement<(Identifier, Int32), Seen>(
+        "export_seen", "SELECT id, source FROM purchases WHERE id > $1 ORDER BY id LIMIT $2", row: Seen.init)
+
+    static let purchases = Statement<[Identifier], Bought>(
         "export_purchases",
         """
         SELECT id, source, app, environment, store, key, kind, product, plan, subscription_id, as_of_ms, state
-        FROM purchases WHERE id > $1 AND ($2 IS NULL OR source = $2) ORDER BY id LIMIT $3
+        FROM purchases WHERE id = ANY ($1) ORDER BY id
         """, row: bought)
 
     struct Held: Sendable {
@@ -154,8 +163,8 @@ enum ExportStatements {
         var environment = ""
     }
 
-    /// A place, a source (null: all) and a limit.
-    typealias After = (String, String, String, String, String?, Int32)
+    /// A place and a limit.
+    typealias After = (String, String, String, String, Int32)
 
     struct Link: Sendable {
         let place: Place
@@ -178,8 +187,8 @@ enum ExportStatements {
         """
         SELECT anonymous_user_id, source, app, environment, user_id, as_of_ms, until_ms
         FROM holder_links
-        WHERE (anonymous_user_id, source, app, environment) > ($1, $2, $3, $4) AND ($5 IS NULL OR source = $5)
-        ORDER BY anonymous_user_id, source, app, environment LIMIT $6
+        WHERE (anonymous_user_id, source, app, environment) > ($1, $2, $3, $4)
+        ORDER BY anonymous_user_id, source, app, environment LIMIT $5
         """, row: link)
 
     private static func first(
@@ -197,8 +206,8 @@ enum ExportStatements {
         """
         SELECT identity, source, app, environment, install, (extract(epoch FROM linked_at) * 1000)::bigint
         FROM install_identities
-        WHERE (identity, source, app, environment) > ($1, $2, $3, $4) AND ($5 IS NULL OR source = $5)
-        ORDER BY identity, source, app, environment LIMIT $6
+        WHERE (identity, source, app, environment) > ($1, $2, $3, $4)
+        ORDER BY identity, source, app, environment LIMIT $5
         """, row: first)
 
     private static func install(
@@ -216,12 +225,13 @@ enum ExportStatements {
         """
         SELECT install, source, app, environment, (extract(epoch FROM created_at) * 1000)::bigint
         FROM installs
-        WHERE (install, source, app, environment) > ($1, $2, $3, $4) AND ($5 IS NULL OR source = $5)
-        ORDER BY install, source, app, environment LIMIT $6
+        WHERE (install, source, app, environment) > ($1, $2, $3, $4)
+        ORDER BY install, source, app, environment LIMIT $5
         """, row: install)
 
     struct Change: Sendable {
         let row: Int64
+        let source: String
         /// Nil: it cannot be read.
         let line: ImportLine?
     }
@@ -238,14 +248,14 @@ enum ExportStatements {
             ImportLine(
                 scope: scope, holder: $0.from ?? $0.target, asOf: at, until: nil, subject: .change($0.kept))
         }
-        return Change(row: row, line: line)
+        return Change(row: row, source: source, line: line)
     }
 
-    /// Changes of holders after row `$1`, of source `$2`; null: of all.
-    static let changes = Statement<(Int64, String?, Int32), Change>(
+    /// Changes of holders after row `$1`.
+    static let changes = Statement<(Int64, Int32), Change>(
         "export_changes",
         """
         SELECT id, source, app, environment, subject, kind, target, second_target, at_ms
-        FROM holder_changes WHERE id > $1 AND ($2 IS NULL OR source = $2) ORDER BY id LIMIT $3
+        FROM holder_changes WHERE id > $1 ORDER BY id LIMIT $2
         """, row: change)
 }

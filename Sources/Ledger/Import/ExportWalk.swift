@@ -1,5 +1,5 @@
 package import Postgres
-import Vocabulary
+package import Vocabulary
 
 /// Reads the ledger as lines of an import, page by page: purchases with their transactions, then what is known of
 /// holders beyond a purchase. What a page has is of one moment; what changes meanwhile on others may be missing, and
@@ -16,6 +16,8 @@ package struct ExportWalk: Sendable {
     /// Purchases of which only the newest word is written, because their state cannot be read or is longer than a line
     /// may be; and changes of holders that cannot be read.
     package private(set) var incomplete = 0
+    /// Purchases that the database cannot read, with the reasons: nothing of them is written.
+    package private(set) var unreadable: [(purchase: Identifier, reason: String)] = []
 
     package var isDone: Bool { stage == nil }
 
@@ -35,13 +37,46 @@ package struct ExportWalk: Sendable {
     }
 
     private mutating func nextPurchases(in pool: Pool) async throws(DatabaseError) -> [ImportLine] {
-        let wanted = (purchase, source, Limits.exportPageRows)
-        let page = try await pool.withSession { session throws(DatabaseError) in
+        let wanted = (purchase, Limits.exportPageRows)
+        let seen = try await pool.withSession { session throws(DatabaseError) in
+            try session.run(ExportStatements.seen, wanted)
+        }
+        let ids = seen.filter { isWanted($0.source) }.map(\.id)
+        let found = try await lines(of: ids, in: pool)
+        if let last = seen.last { purchase = last.id }
+        if seen.count < Int(Limits.exportPageRows) { stage = .links }
+        return found
+    }
+
+    /// The lines of purchases. Where the database cannot read something, they are read in halves, and the purchase that
+    /// it belongs to is left out.
+    private mutating func lines(
+        of purchases: [Identifier], in pool: Pool
+    ) async throws(DatabaseError) -> [ImportLine] {
+        if purchases.isEmpty { return [] }
+        do throws(DatabaseError) {
+            let page = try await Self.read(purchases, in: pool).lines
+            incomplete += page.incomplete
+            return page.lines
+        } catch {
+            guard error.isOfWhatIsRead, unreadable.count < Limits.exportUnreadableMax else { throw error }
+            if purchases.count == 1 {
+                unreadable.append((purchases[0], "\(error)"))
+                return []
+            }
+            let middle = purchases.count / 2
+            let first = try await lines(of: Array(purchases[..<middle]), in: pool)
+            let second = try await lines(of: Array(purchases[middle...]), in: pool)
+            return first + second
+        }
+    }
+
+    private static func read(_ ids: [Identifier], in pool: Pool) async throws(DatabaseError) -> ExportPage {
+        try await pool.withSession { session throws(DatabaseError) in
             try session.transaction(.snapshot) { session throws(DatabaseError) in
-                let purchases = try session.run(ExportStatements.purchases, wanted)
-                let ids = purchases.map(\.id)
+                let purchases = try session.run(ExportStatements.purchases, ids)
                 let named = (
-                    ids, purchases.map(\.scope.source), purchases.map(\.purchase.key),
+                    purchases.map(\.id), purchases.map(\.scope.source), purchases.map(\.purchase.key),
                     purchases.map(\.scope.environment)
                 )
                 return ExportPage(
@@ -52,19 +87,12 @@ package struct ExportWalk: Sendable {
                     transfers: try session.run(ExportStatements.transfers, ids))
             }
         }
-        if let last = page.purchases.last { purchase = last.id }
-        if page.purchases.count < Int(Limits.exportPageRows) { stage = .links }
-        let lines = page.lines
-        incomplete += lines.incomplete
-        return lines.lines
     }
 
     private mutating func nextLinks(
         _ statement: Statement<ExportStatements.After, ExportStatements.Link>, then following: Stage?, in pool: Pool
     ) async throws(DatabaseError) -> [ImportLine] {
-        let wanted = (
-            link.id, link.source, link.app, link.environment, source, Limits.exportPageRows
-        )
+        let wanted = (link.id, link.source, link.app, link.environment, Limits.exportPageRows)
         let page = try await pool.withSession { session throws(DatabaseError) in try session.run(statement, wanted) }
         if page.count < Int(Limits.exportPageRows) {
             stage = following
@@ -72,18 +100,23 @@ package struct ExportWalk: Sendable {
         } else if let last = page.last {
             link = last.place
         }
-        return page.map(\.line)
+        return page.filter { isWanted($0.place.source) }.map(\.line)
     }
 
     private mutating func nextChanges(in pool: Pool) async throws(DatabaseError) -> [ImportLine] {
-        let wanted = (change, source, Limits.exportPageRows)
+        let wanted = (change, Limits.exportPageRows)
         let page = try await pool.withSession { session throws(DatabaseError) in
             try session.run(ExportStatements.changes, wanted)
         }
         if page.count < Int(Limits.exportPageRows) { stage = nil }
         change = page.last?.row ?? change
-        let lines = page.compactMap(\.line)
-        incomplete += page.count - lines.count
+        let changes = page.filter { isWanted($0.source) }
+        let lines = changes.compactMap(\.line)
+        incomplete += changes.count - lines.count
         return lines
+    }
+
+    private func isWanted(_ source: String) -> Bool {
+        self.source.map { $0.utf8.elementsEqual(source.utf8) } ?? true
     }
 }

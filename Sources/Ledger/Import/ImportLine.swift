@@ -59,9 +59,14 @@ package struct ImportLine: Sendable, Equatable {
         case install
     }
 
-    /// Stands for the transaction that a line with an end does not name. Receivers never see it; which of the two
-    /// counts, it or the newest transaction, `AccessEnd` decides.
+    /// Stands for the transaction that a line with an end does not name. Nobody is shown it; which of the two counts,
+    /// it or the newest transaction, `AccessEnd` decides.
     package static let unnamedTransaction = Event.importName
+
+    /// A stored id of a transaction as it is shown; nil: a line did not name it.
+    package static func shown(_ transaction: String?) -> String? {
+        transaction == unnamedTransaction ? nil : transaction
+    }
 
     package let scope: Scope
     package let holder: Holder

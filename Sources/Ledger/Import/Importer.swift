@@ -15,6 +15,9 @@ package struct Importer: Sendable {
         case setAside(reason: String)
         /// The database cannot store it.
         case refused(reason: String)
+        /// The database did not serve it: somebody holds a lock of its purchase, or what is stored of that is damaged
+        /// or takes too long to read. Another run may record it.
+        case failed(reason: String)
     }
 
     private let rules: [String: SourceRules]
@@ -33,6 +36,7 @@ package struct Importer: Sendable {
 
     /// Records the lines, in their order, in one transaction; those that it refuses are found and left out.
     /// - Returns: what became of each line.
+    /// - Throws: what concerns all lines: a lost connection, a server without room, a ledger without its tables.
     package func record(_ lines: [ImportLine]) async throws(DatabaseError) -> [Outcome] {
         let events = lines.map(\.event)
         let known = try await known(events)
@@ -51,28 +55,34 @@ package struct Importer: Sendable {
         return arrivals.map { found.contains($0.key) }
     }
 
-    private func record(_ events: [Event]) async throws(DatabaseError) -> [Outcome] {
+    /// - Parameter isApart: a time-out ended the batch of these events, and they are tried apart, with little time.
+    private func record(_ events: [Event], isApart: Bool = false) async throws(DatabaseError) -> [Outcome] {
         if events.isEmpty { return [] }
         do throws(DatabaseError) {
-            return try await commit(events)
+            return try await commit(events, isApart: isApart)
         } catch {
-            guard error.mayBeOneEvent || error.isTimeout else { throw error }
-            if events.count == 1 {
-                guard error.isOfTheEvent else { throw error }
+            if events.count == 1, error.isOfTheEvent {
                 return [.refused(reason: "the database cannot store it: \(error)")]
             }
+            let mayBeOneEvent = error.mayBeOneEvent || error.isTimeout || error.isOfTheSize && events.count > 1
+            guard mayBeOneEvent, !error.isOfTheLedger else { throw error }
+            if events.count == 1, isApart || !error.isTimeout {
+                return [.failed(reason: "the database did not store it, try it again later: \(error)")]
+            }
+            // One event alone becomes the second half, and is tried apart.
             let middle = events.count / 2
-            let first = try await record(Array(events[..<middle]))
-            let second = try await record(Array(events[middle...]))
+            let areApart = isApart || error.isTimeout
+            let first = try await record(Array(events[..<middle]), isApart: areApart)
+            let second = try await record(Array(events[middle...]), isApart: areApart)
             return first + second
         }
     }
 
-    private func commit(_ events: [Event]) async throws(DatabaseError) -> [Outcome] {
+    private func commit(_ events: [Event], isApart: Bool) async throws(DatabaseError) -> [Outcome] {
         var mode = WriteMode(events: events.count, copiedEventsMin: Limits.recordCopiedEventsMin)
         for attempt in 1... {
             do throws(DatabaseError) {
-                let committed = try await transact(events, mode)
+                let committed = try await transact(events, mode, isApart: isApart)
                 // What blocks the deliveries may have been settled meanwhile (`Successors`).
                 if isAnnouncing { await Queue.unblock(successorsOf: Set(committed.blocked.map(\.key)), in: pool) }
                 return zip(committed.outcomes, events).map { outcome, event in
@@ -87,8 +97,10 @@ package struct Importer: Sendable {
                 }
             } catch  where mode != .insertIfAbsent && error.isThereAlready {
                 mode = .insertIfAbsent
-            } catch  where error.isLockTimeout && events.count > 1 {
+            } catch  where error.isLockTimeout && (events.count > 1 || !isApart) {
                 // In halves: the other lines do not wait, nor do webhooks for what a larger part has locked.
+                throw error
+            } catch  where error.isOfTheSize && events.count > 1 {
                 throw error
             } catch  where error.isCollision || error.isLockTimeout || error.isOfFormBefore || error.isWithoutPartition
             {
@@ -99,10 +111,11 @@ package struct Importer: Sendable {
     }
 
     private func transact(
-        _ events: [Event], _ mode: WriteMode
+        _ events: [Event], _ mode: WriteMode, isApart: Bool
     ) async throws(DatabaseError) -> RecordEvents.Committed {
         try await pool.withSession { [rules, routes, changing, isAnnouncing] session throws(DatabaseError) in
             try session.transaction(planning: .onceByIndex) { session throws(DatabaseError) in
+                if isApart { try session.script(Recorder.apartTimeout) }
                 let recorder = RecordEvents(
                     routes: routes, rules: rules, changing: changing, dispatchBuffer: DispatchBuffer(), daemon: nil,
                     ledgerForm: try LedgerForm.readByAll(on: session), mode: mode, announcesImports: isAnnouncing)
@@ -110,6 +123,14 @@ package struct Importer: Sendable {
                 return try recorder.run(events, on: session, reserved: &reserved)
             }
         }
+    }
+}
+
+extension DatabaseError {
+    /// Whether every line would fail: a table or a right is missing (class 42), or COMMIT is refused.
+    fileprivate var isOfTheLedger: Bool {
+        guard case .refused(let refusal) = self else { return false }
+        return refusal.sqlState.conditionClass == "42" || refusal.isOfCommit
     }
 }
 

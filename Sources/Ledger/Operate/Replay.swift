@@ -34,35 +34,51 @@ package struct Replay: Sendable {
 
     /// Messages that one statement counts.
     private static let countedMax: Int32 = 10_000
+    private static let dayMilliseconds: Int64 = 86_400_000
+
+    /// The last message that was looked at, with the last integration that it went to. What matches may be far apart: a
+    /// page ends where it has looked at `rowsMax` rows of a table, whether they match or not.
+    private struct Cursor {
+        var message: Int64
+        var integration: Int32
+        /// The last message of the page; nil: it is still to be found.
+        var end: Int64?
+    }
 
     let filter: Filter
     let requeue: Requeue
+    private let rowsMax: Int32
     /// Rows of messages.
     private let messages: ClosedRange<Int64>
     /// The database's time when this began: what is settled from then on is not replayed again.
     private let startedAt: Int64
-    private var cursor: (message: Int64, integration: Int32)
+    private var cursor: Cursor
     package private(set) var isDone = false
 
     /// Returns nil if there is no such message.
     package static func start(
-        _ filter: Filter, routes: [RoutedIntegration], in pool: Pool
+        _ filter: Filter, routes: [RoutedIntegration], rowsMax: Int32 = Limits.replayRowsMax, in pool: Pool
     ) async throws(DatabaseError) -> Replay? {
         try await pool.withSession { session throws(DatabaseError) in
             guard let now = try session.run(PruneStatements.now, ()).first else {
                 throw .protocolViolation(reason: "the database does not say its time")
             }
-            guard let key = filter.message else { return Replay(filter, routes, messages: 0...(.max), startedAt: now) }
+            guard let key = filter.message else {
+                return Replay(filter, routes, messages: 0...(.max), startedAt: now, rowsMax: rowsMax)
+            }
             let row = try session.run(ReplayStatements.message, key).first
-            return row.map { Replay(filter, routes, messages: $0...$0, startedAt: now) }
+            return row.map { Replay(filter, routes, messages: $0...$0, startedAt: now, rowsMax: rowsMax) }
         }
     }
 
-    private init(_ filter: Filter, _ routes: [RoutedIntegration], messages: ClosedRange<Int64>, startedAt: Int64) {
+    private init(
+        _ filter: Filter, _ routes: [RoutedIntegration], messages: ClosedRange<Int64>, startedAt: Int64, rowsMax: Int32
+    ) {
         self.filter = filter
+        self.rowsMax = rowsMax
         self.messages = messages
         self.startedAt = startedAt
-        cursor = (messages.lowerBound, 0)
+        cursor = Cursor(message: messages.lowerBound, integration: 0)
         requeue = Requeue(ordered: Set(routes.filter { $0.integration.order == .purchase }.map(\.row)))
     }
 
@@ -72,42 +88,59 @@ package struct Replay: Sendable {
     /// Counts the messages to replay by integration, including those that wait to be delivered already.
     package func count(in pool: Pool) async throws(DatabaseError) -> [Int32: Int] {
         var counts: [Int32: Int] = [:]
-        var from = cursor
-        while true {
-            let wanted = wanted(from: from, limit: Self.countedMax)
-            let page = try await pool.withSession { session throws(DatabaseError) in
-                try session.run(ReplayStatements.page, wanted)
+        var next: Cursor? = cursor
+        while let from = next {
+            let (found, following) = try await pool.withSession { session throws(DatabaseError) in
+                try page(from: from, limit: Self.countedMax, on: session)
             }
-            for row in page { counts[row.requeued.integration, default: 0] += 1 }
-            guard page.count == Int(Self.countedMax), let last = page.last?.requeued else { return counts }
-            from = (last.message, last.integration)
+            for row in found { counts[row.requeued.integration, default: 0] += 1 }
+            next = following
         }
+        return counts
     }
 
-    private func wanted(from: (message: Int64, integration: Int32), limit: Int32) -> ReplayStatements.Wanted {
-        (
-            messages.upperBound, filter.integrations, since, until, filter.event.map(\.likePattern),
-            filter.isDead != false, filter.isDead != true, from.message, from.integration, limit
+    /// - Returns: what matches, and where to go on; nil: there is no more.
+    private func page(
+        from cursor: Cursor, limit: Int32, on session: borrowing Session
+    ) throws(DatabaseError) -> (rows: [ReplayStatements.Settled], next: Cursor?) {
+        let last: Int64
+        if let end = cursor.end { last = end } else { last = try end(after: cursor.message, on: session) }
+        let wanted = (
+            last, filter.integrations, since, until, filter.event.map(\.likePattern), filter.isDead != false,
+            filter.isDead != true, cursor.message, cursor.integration, limit
         )
+        let rows = try session.run(ReplayStatements.page, wanted)
+        if rows.count == Int(limit), let row = rows.last?.requeued {
+            return (rows, Cursor(message: row.message, integration: row.integration, end: last))
+        }
+        return (rows, last < messages.upperBound ? Cursor(message: last, integration: .max) : nil)
+    }
+
+    private func end(after message: Int64, on session: borrowing Session) throws(DatabaseError) -> Int64 {
+        // By whole days, as attempts are partitioned: more precisely, rows that do not match would not count.
+        let day = Self.dayMilliseconds
+        let wanted = (
+            message, filter.isDead != false, filter.isDead != true, since / day * day, (until / day + 1) * day, rowsMax
+        )
+        return min(try session.run(ReplayStatements.end, wanted).first ?? .max, messages.upperBound)
     }
 
     /// Does the next step.
     /// - Returns: how many messages were looked at, and how many of them were put into the queue.
     package mutating func step(in pool: Pool) async throws(DatabaseError) -> (seen: Int, queued: Int) {
-        let wanted = wanted(from: cursor, limit: Requeue.stepMax)
-        let requeue = requeue
-        let (found, queued) = try await pool.retriedTransaction { session throws(DatabaseError) in
+        let replay = self
+        let (found, next, queued) = try await pool.retriedTransaction { session throws(DatabaseError) in
             try Requeue.lock(on: session)
-            let found = try session.run(ReplayStatements.page, wanted)
+            let (found, next) = try replay.page(from: replay.cursor, limit: Requeue.stepMax, on: session)
             let queued = found.filter { !$0.isWaiting }.map(\.requeued)
-            try requeue.write(queued, on: session)
+            try replay.requeue.write(queued, on: session)
             _ = try session.execute(
                 RequeueStatements.removeDeadLetters, (queued.map(\.message), queued.map(\.integration)))
-            return (found, queued.count)
+            return (found.count, next, queued.count)
         }
-        if let last = found.last?.requeued { cursor = (last.message, last.integration) }
-        isDone = found.count < Int(Requeue.stepMax)
-        return (found.count, queued)
+        if let next { cursor = next }
+        isDone = next == nil
+        return (found, queued)
     }
 }
 
@@ -140,17 +173,38 @@ enum ReplayStatements {
         SELECT m.id FROM identities i JOIN messages m ON m.event = i.event AND m.key IS NULL WHERE i.key = $1
         """)
 
-    /// - Parameter isWaiting: whether it waits to be delivered already.
+    /// The message behind `$1` before which `$6` rows of one of the tables lie (dead letters `$2`, attempts `$3`, of a
+    /// time from `$4` until `$5` in ms), whether they match or not; no row: there are no more in either.
+    static let end = Statement<(Int64, Bool, Bool, Int64, Int64, Int32), Int64>(
+        "replay_end",
+        """
+        SELECT message FROM (
+            (SELECT message FROM dead_letters WHERE $2 AND message > $1 ORDER BY message OFFSET $6 LIMIT 1)
+            UNION ALL
+            (SELECT message FROM attempts
+             WHERE $3 AND message > $1 AND at >= timestamptz 'epoch' + $4 * interval '1 millisecond'
+               AND at < timestamptz 'epoch' + $5 * interval '1 millisecond'
+             ORDER BY message OFFSET $6 LIMIT 1)) AS ends
+        ORDER BY message LIMIT 1
+        """)
+
+    struct Settled: Sendable {
+        let requeued: Requeued
+        /// It waits to be delivered already.
+        let isWaiting: Bool
+    }
+
     private static func settled(
         message: Int64, integration: Int32, purchase: Identifier?, isWaiting: Bool
-    ) -> (requeued: Requeued, isWaiting: Bool) {
-        (Requeued(message: message, integration: integration, purchase: purchase), isWaiting)
+    ) -> Settled {
+        Settled(
+            requeued: Requeued(message: message, integration: integration, purchase: purchase), isWaiting: isWaiting)
     }
 
     /// Each list is limited in the order of its index before they are combined; by GROUP BY, because before PostgreSQL
     /// 16 a DISTINCT sorts all that is left. Whether a row waits to be delivered already is looked up by its purchase,
     /// which is indexed, or else in one list of those without.
-    static let page = Statement<Wanted, (requeued: Requeued, isWaiting: Bool)>(
+    static let page = Statement<Wanted, Settled>(
         "replay_page",
         """
         WITH settled AS MATERIALIZED (

@@ -10,7 +10,7 @@ package struct Repair: Sendable {
     /// Reads a stored body by the current rules of its source; nil: it cannot be read.
     package typealias Reader = @Sendable (StoredWebhook) -> ReadWebhook?
 
-    /// Purchases of one page of `all`.
+    /// Purchases that one page looks at.
     static let pageRows: Int32 = 1_000
     /// Purchases that one name can stand for; more are not looked for.
     static let namedMax: Int32 = 100
@@ -44,9 +44,15 @@ package struct Repair: Sendable {
     package static func page(
         after last: Identifier?, source: String?, in pool: Pool
     ) async throws(DatabaseError) -> [Identifier] {
-        let wanted = (last ?? Identifier(high: 0, low: 0), source, pageRows)
-        return try await pool.withSession { session throws(DatabaseError) in
-            try session.run(RepairStatements.page, wanted)
+        var last = last ?? Identifier(high: 0, low: 0)
+        while true {
+            let wanted = (last, pageRows)
+            let seen = try await pool.withSession { session throws(DatabaseError) in
+                try session.run(RepairStatements.page, wanted)
+            }
+            let page = seen.filter { source?.utf8.elementsEqual($0.1.utf8) ?? true }.map { $0.0 }
+            guard page.isEmpty, seen.count == Int(pageRows), let next = seen.last?.0 else { return page }
+            last = next
         }
     }
 
@@ -55,30 +61,53 @@ package struct Repair: Sendable {
         case checked(RepairReport)
         /// There is no such purchase (any more).
         case unknown
-        /// The database refused it, or what is stored of it cannot be read.
+        /// The database refused it, or what is stored of it cannot be read; or it was repaired, and what waits for it
+        /// could not be looked up.
         case failed(reason: String)
     }
 
-    /// Checks one purchase among many: what fails because of this purchase does not concern the others.
+    /// Checks one purchase among many: what fails because of this purchase does not concern the others. What waits for
+    /// it in quarantine is looked up only where it is worth listing.
     /// - Throws: only where there is no connection any more, or it is not known whether the repair was committed.
     package func check(_ purchase: Identifier, isDry: Bool, in pool: Pool) async throws(DatabaseError) -> Outcome {
-        let report: RepairReport?
         do throws(DatabaseError) {
-            report = try await run(purchase, isDry: isDry, in: pool)
+            guard let report = try await runAlone(purchase, isDry: isDry, in: pool) else { return .unknown }
+            guard report.isWorthListing else { return .checked(report) }
+            return .checked(try await Self.withWaiting(report, in: pool))
         } catch {
             if case .commitUnknown = error { throw error }
             if error.isConnectionLevel { throw error }
             return .failed(reason: "\(error)")
         }
-        return report.map(Outcome.checked) ?? .unknown
     }
 
     /// Checks one purchase, and repairs it unless `isDry`.
     /// - Returns: nil if there is no such purchase (any more).
     package func run(_ purchase: Identifier, isDry: Bool, in pool: Pool) async throws(DatabaseError) -> RepairReport? {
+        guard let report = try await runAlone(purchase, isDry: isDry, in: pool) else { return nil }
+        return try await Self.withWaiting(report, in: pool)
+    }
+
+    private func runAlone(
+        _ purchase: Identifier, isDry: Bool, in pool: Pool
+    ) async throws(DatabaseError) -> RepairReport? {
         try await pool.retriedTransaction { session throws(DatabaseError) in
             try run(purchase, isDry: isDry, on: session)
         }
+    }
+
+    /// Adds what waits in quarantine. It reads all that waits of the source, so not while webhooks of the purchase wait
+    /// for the repair's locks.
+    private static func withWaiting(
+        _ report: RepairReport, in pool: Pool
+    ) async throws(DatabaseError) -> RepairReport {
+        if case .impossible = report.verdict { return report }
+        let wanted = (report.source, LoadedPurchases.unreadablePrefix(key: report.key))
+        var found = report
+        found.waiting = try await pool.withSession { session throws(DatabaseError) in
+            try session.run(RepairStatements.waiting, wanted)
+        }
+        return found
     }
 
     func run(
@@ -109,8 +138,6 @@ package struct Repair: Sendable {
         let decision = RepairDecision(history, stored: stored, rebuilt: rebuilt, rules: rules)
         if case .rebuilt = decision.verdict, !isDry { try write(decision, of: purchase, on: session) }
         report.fill(decision, history)
-        let prefix = LoadedPurchases.unreadablePrefix(key: row.key)
-        report.waiting = try session.run(RepairStatements.waiting, (source, prefix))
         return report
     }
 

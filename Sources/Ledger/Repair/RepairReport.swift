@@ -42,11 +42,14 @@ package struct RepairReport: Sendable {
     package internal(set) var webhooks = 0
     package internal(set) var access: [AccessChange] = []
     package internal(set) var transfers: [FoundTransfer] = []
-    /// Webhooks in quarantine that wait for this purchase, by id.
+    /// Webhooks in quarantine that wait for this purchase, by id; empty, too, where they were not looked up.
     package internal(set) var waiting: [Int64] = []
 
     /// Whether the state was rebuilt from less than all webhooks.
     package var isPartial: Bool { verdict == .rebuilt && !missing.isEmpty }
+
+    /// Whether there is something to say of it among many.
+    package var isWorthListing: Bool { verdict != .sound || !transfers.isEmpty }
 
     init(
         purchase: Identifier, source: String, app: String, environment: String, store: String, key: String,

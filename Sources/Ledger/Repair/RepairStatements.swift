@@ -72,9 +72,10 @@ enum RepairStatements {
         ORDER BY id LIMIT $4
         """)
 
-    static let page = Statement<(Identifier, String?, Int32), Identifier>(
-        "repair_page",
-        "SELECT id FROM purchases WHERE id > $1 AND ($2 IS NULL OR source = $2) ORDER BY id LIMIT $3")
+    /// Purchases of any source: no index leads to those of one, so a statement that looked for them would read what
+    /// lies between.
+    static let page = Statement<(Identifier, Int32), (Identifier, String)>(
+        "repair_page", "SELECT id, source FROM purchases WHERE id > $1 ORDER BY id LIMIT $2")
 
     static let source = Statement<Identifier, String>("repair_source", "SELECT source FROM purchases WHERE id = $1")
 
