@@ -23,6 +23,11 @@ package enum APILimits {
     static let queryBytesMax = 15 << 10
     /// From the first byte of a request to its answer.
     static let answerTimeout = Limits.acknowledgementTimeout
+    /// How far the times of statements may be ahead of the database's clock, which may have been set back.
+    static let clockLeadMax: Duration = .seconds(5)
+    /// What an install holds as of a time so far ahead of the database's clock is older than a statement that comes
+    /// after it: a platform's clock may be ahead. What is as of a later time does not move the statement.
+    static let heldAheadMax: Duration = .seconds(60)
     /// Retry-After of a 503 for the client.
     static let retryAfterSeconds = 1
 }

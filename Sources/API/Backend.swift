@@ -69,7 +69,9 @@ struct Backend: Sendable {
 }
 
 /// The database's time for the API's own statements. Strictly ascending within this daemon, because event time orders
-/// facts, and a logout must never have the same time as the login before it.
+/// facts, and a logout must never have the same time as the login before it. It follows the database's clock back where
+/// that was ahead by more than `APILimits.clockLeadMax`: then the time of an install's last change orders its
+/// statements.
 final class BackendClock: Sendable {
     private let read: @Sendable () -> Timestamp?
     private let last = Mutex(Timestamp(milliseconds: .min))
@@ -86,8 +88,9 @@ final class BackendClock: Sendable {
     /// ahead, because a source stated it: it must not put what has nothing to do with it ahead as well.
     func next(after former: Timestamp? = nil) throws(APIFailure) -> Timestamp {
         let now = try now()
+        let latest = now.advanced(byMilliseconds: APILimits.clockLeadMax.wholeMilliseconds)
         let next = last.withLock { last in
-            last = max(now, last.advanced(byMilliseconds: 1))
+            last = last > latest ? now : max(now, last.advanced(byMilliseconds: 1))
             return last
         }
         return max(next, former?.advanced(byMilliseconds: 1) ?? next)

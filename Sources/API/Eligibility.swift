@@ -19,6 +19,8 @@ struct StoreTransaction: Sendable, Hashable {
     var group: String?
     /// End of the paid period; nil: none or unreadable.
     let expiresAt: Timestamp?
+    /// Access goes on by it, also behind its end: a renewal may be reported later.
+    var isRunning = false
     /// Refunded or revoked.
     var isRefunded = false
     var isTrial = false
@@ -32,6 +34,8 @@ struct PendingRenewal: Sendable, Hashable {
     var group: String?
     /// Until then the store lets a person whose payment failed keep access.
     var graceExpiresAt: Timestamp?
+    /// Access goes on by a grace period, also behind its end.
+    var isInGrace = false
 }
 
 struct EligibilityQuestion: Sendable, Hashable {
@@ -58,13 +62,13 @@ struct Eligibility: Sendable, Hashable {
 
     /// Applies the rules in order; the first that applies decides, and the order of the transactions never matters.
     ///
-    /// For both offers: a group that neither the configuration nor the receipt knows is UNKNOWN, and a grace period in
-    /// the future is ENTITLED. That holds for promotional offers, too: a person in grace has access and an open
+    /// For both offers: a group that neither the configuration nor the receipt knows is UNKNOWN, and a grace period
+    /// that runs is ENTITLED. That holds for promotional offers, too: a person in grace has access and an open
     /// payment, and an offer would sell them a second subscription.
     ///
-    /// Introductory, after that: any refund, any trial or introductory price, then a paid period that ends after `now`
-    /// give NOT_ELIGIBLE; an end exactly at `now` is over. Promotional: ELIGIBLE exactly if the group has a pending
-    /// renewal, which represents an active or expired subscription.
+    /// Introductory, after that: any refund, any trial or introductory price, then a purchase that runs or a paid
+    /// period that ends after `now` give NOT_ELIGIBLE; an end exactly at `now` is over. Promotional: ELIGIBLE exactly
+    /// if the group has a pending renewal, which represents an active or expired subscription.
     static func decide(
         _ question: EligibilityQuestion, transactions: [StoreTransaction], renewals: [PendingRenewal], now: Timestamp
     ) -> Eligibility {
@@ -74,7 +78,7 @@ struct Eligibility: Sendable, Hashable {
         if question.products.isEmpty, ofGroup.isEmpty, pending.isEmpty {
             return EligibilityReason.groupIsUnknown.eligibility
         }
-        if pending.contains(where: { $0.graceExpiresAt.map { $0 > now } ?? false }) {
+        if pending.contains(where: { $0.isInGrace || ($0.graceExpiresAt.map { $0 > now } ?? false) }) {
             return EligibilityReason.grace.eligibility
         }
         switch question.offer {
@@ -87,6 +91,7 @@ struct Eligibility: Sendable, Hashable {
         if transactions.isEmpty { return .nothingBought }
         if transactions.contains(where: \.isRefunded) { return .refunded }
         if transactions.contains(where: { $0.isTrial || $0.isIntroductory }) { return .offerUsed }
+        if transactions.contains(where: \.isRunning) { return .active }
         let ends = transactions.compactMap(\.expiresAt)
         if let last = ends.max(), last > now { return .active }
         return ends.count < transactions.count ? .endIsUnknown : .expired

@@ -49,9 +49,7 @@ extension Backend {
         let transactions = ofGroup.map(StoreTransaction.init)
         // Each subscription represents the entry that the store keeps of it, active or expired.
         let renewals = ofGroup.map { item in
-            PendingRenewal(
-                product: item.product,
-                graceExpiresAt: item.isHeld && item.status == LedgerWord.inGrace ? item.until : nil)
+            PendingRenewal(product: item.product, isInGrace: item.isRunning && item.status == LedgerWord.inGrace)
         }
         return Eligibility.decide(
             EligibilityQuestion(group: group, products: products, offer: offer), transactions: transactions,
@@ -77,7 +75,7 @@ extension StoreTransaction {
     init(_ held: HeldTransaction) {
         let offers = held.stated.union(held.offerType.map { [$0] } ?? [])
         self.init(
-            product: held.product, expiresAt: held.until,
+            product: held.product, expiresAt: held.until, isRunning: held.isRunning,
             isRefunded: held.status == LedgerWord.revoked || held.eventTypes.contains(LedgerWord.refunded),
             isTrial: offers.contains(LedgerWord.freeTrial) || !held.eventTypes.isDisjoint(with: LedgerWord.ofTrials),
             isIntroductory: offers.contains(LedgerWord.introductory)

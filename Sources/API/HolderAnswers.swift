@@ -99,7 +99,7 @@ extension JSONWriter {
         member("expires_at", transaction?.effectiveNextRenewalAt)
         member("status", transaction?.status)
         member("offer_type", transaction?.offerType)
-        member("store_transaction_id", transaction?.storeTransactionID)
+        member("store_transaction_id", ImportLine.shown(transaction?.storeTransactionID))
         member("cause", object: held.cause) { cause, json in
             json.member("event_id", cause.eventID)
             json.member("event_name", cause.name)

@@ -23,7 +23,7 @@ extension Backend {
     func identify(
         _ install: String, as identity: String, of source: Source, in scope: Scope, isClaim: Bool
     ) async throws(APIFailure) -> Bool {
-        let former = try await formerChange(of: install, in: scope)
+        let former = try await newestTime(of: install, in: scope)
         var statement = BackendStatement(
             name: .identified, scope: scope, install: install, at: try clock.next(after: former))
         if isClaim {
@@ -40,7 +40,7 @@ extension Backend {
         let parameters = try call.parameters()
         let (_, scope) = try written(call, parameters)
         let install = call.route.names[0]
-        let former = try await formerChange(of: install, in: scope)
+        let former = try await newestTime(of: install, in: scope)
         var statement = BackendStatement(
             name: .loggedOut, scope: scope, install: install, at: try clock.next(after: former))
         statement.links = [HolderLink(anonymousID: install, userID: nil)]
@@ -55,7 +55,7 @@ extension Backend {
         let transactions = try body.identifiers("transactions", max: APILimits.restoreTransactionsMax)
         let strategy = try Self.strategy(body) ?? source.restore
         let install = call.route.names[0]
-        let former = try await formerChange(of: install, in: scope)
+        let former = try await newestTime(of: install, in: scope)
         var statement = BackendStatement(
             name: .restored, scope: scope, install: install, at: try clock.next(after: former))
         statement.change = .restore(install: install, transactions: transactions, strategy: strategy)
@@ -74,11 +74,14 @@ extension Backend {
         return strategy
     }
 
-    /// The time of the last known change of the install's identity: another daemon's clock may have been ahead of ours.
-    private func formerChange(of install: String, in scope: Scope) async throws(APIFailure) -> Timestamp? {
-        try await gate.pass { () async throws(LookupFailure) in
-            try await lookup.identity(ofInstall: install, in: scope)
-        }.asOf
+    /// The time of the last known change of the install's identity, because another daemon's clock may have been ahead
+    /// of ours, or of what the install holds, because a platform's clock may be: a login is after a purchase that is
+    /// recorded already.
+    private func newestTime(of install: String, in scope: Scope) async throws(APIFailure) -> Timestamp? {
+        let limit = try clock.now().advanced(byMilliseconds: APILimits.heldAheadMax.wholeMilliseconds)
+        return try await gate.pass { () async throws(LookupFailure) in
+            try await lookup.newestTime(ofInstall: install, in: scope, heldUntil: limit)
+        }
     }
 
     private func seen(by install: String, in scope: Scope) async throws(APIFailure) -> HTTPAnswer {

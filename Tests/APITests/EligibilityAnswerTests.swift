@@ -40,6 +40,35 @@ struct EligibilityAnswerTests {
         }
     }
 
+    @Test("What is active although its end has passed runs: its renewal may be reported later")
+    func leeway() async throws {
+        try await TestService.run { service in
+            let ended = try #require(service.clock.now).advanced(byMilliseconds: -3_600_000)
+            func isActive(_ user: String) async -> Bool? {
+                await service.get("/v1/entitlements?user_id=" + user).data.first?["active"] as? Bool
+            }
+            await service.record(
+                .stating(of: .user("jeff"), purchase: "p1", transaction: "t0", until: at(100)),
+                .stating(of: .user("jeff"), at: at(100), purchase: "p1", transaction: "t1", until: ended),
+                .stating(of: .user("ann"), purchase: "p2", until: ended, status: "IN_GRACE_PERIOD"),
+                // In grace once, and renewed since then.
+                .stating(
+                    of: .user("bob"), purchase: "p3", transaction: "t0", until: at(100), status: "IN_GRACE_PERIOD"),
+                .stating(of: .user("bob"), at: at(100), purchase: "p3", transaction: "t1", until: ended))
+            for (user, answer) in [("jeff", "NOT_ELIGIBLE"), ("ann", "ENTITLED"), ("bob", "NOT_ELIGIBLE")] {
+                #expect(await isActive(user) == true, "\(user)")
+                #expect(await ask(service, "user_id=\(user)&group=premium") == answer, "\(user)")
+            }
+            #expect(await ask(service, "user_id=ann&group=premium&offer=promotional") == "ENTITLED")
+            await service.record(
+                .stating(
+                    "DEACTIVATE", of: .user("jeff"), kind: .loss, at: at(200), purchase: "p1", transaction: "t1",
+                    until: ended))
+            #expect(await isActive("jeff") == false)
+            #expect(await ask(service) == "ELIGIBLE")
+        }
+    }
+
     @Test("Each word that says that there was a trial or an introductory price")
     func used() {
         func transaction(_ types: Set<String> = [], offer: String? = "NONE", stated: Set<String> = [])
@@ -48,7 +77,7 @@ struct EligibilityAnswerTests {
             StoreTransaction(
                 HeldTransaction(
                     purchase: Identifier(high: 0, low: 0), kind: .subscription, product: "gold", until: Self.past,
-                    offerType: offer, status: nil, isHeld: true, eventTypes: types, stated: stated))
+                    offerType: offer, status: nil, isRunning: false, eventTypes: types, stated: stated))
         }
         for end in ["STARTED", "CONVERTED", "NOT_CONVERTED"] {
             #expect(transaction(["TRIAL_" + end]).isTrial && !transaction(["TRIAL_" + end]).isIntroductory)

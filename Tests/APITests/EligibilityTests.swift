@@ -37,6 +37,20 @@ import Vocabulary
         }
     }
 
+    /// What runs does so behind its end and without one; what was refunded or used before goes first.
+    @Test func whatRunsIsNotOver() {
+        for end in [nil, Self.past] {
+            let running = StoreTransaction(product: "year", expiresAt: end, isRunning: true)
+            #expect(Self.decide([Self.ended(), running]) == EligibilityReason.active.eligibility)
+        }
+        let trial = StoreTransaction(product: "year", expiresAt: Self.past, isRunning: true, isTrial: true)
+        #expect(Self.decide([trial]) == EligibilityReason.offerUsed.eligibility)
+        for offer in Offer.allCases {
+            let inGrace = PendingRenewal(product: "year", isInGrace: true)
+            #expect(Self.decide([Self.ended()], [inGrace], offer).answer == .entitled)
+        }
+    }
+
     /// The latest end counts, wherever it is.
     @Test func anOlderTransactionDoesNotHideANewerOne() {
         let active = StoreTransaction(product: "year", expiresAt: Self.future)

@@ -3,6 +3,7 @@ import Testing
 import Vocabulary
 
 @testable import API
+@testable import Ledger
 
 /// Oracle: what was recorded, and the shape that the contract names.
 @Suite("Entitlements over the API", .serialized)
@@ -40,6 +41,25 @@ struct EntitlementAnswerTests {
             #expect(cause["event_id"] == newest)
             service.psql("DELETE FROM events")
             #expect(await service.get("/v1/entitlements?user_id=jeff").data.first?["cause"] is NSNull)
+        }
+    }
+
+    @Test("A transaction that the line of an import does not name has no id")
+    func unnamedTransaction() async throws {
+        try await TestService.run { service in
+            let purchase = Purchase(
+                key: "p1", kind: .subscription, store: "APPLE_APP_STORE", product: "gold", plan: nil,
+                subscriptionID: nil)
+            let line = ImportLine(
+                scope: Scope(source: "shop", app: "", environment: "PRODUCTION"), holder: .user("jeff"), asOf: at(0),
+                until: farAway, subject: .purchase(ImportLine.Stated(purchase: purchase, isActive: true)))
+            await service.record(line.event)
+            let held = await service.get("/v1/entitlements?user_id=jeff").data
+            #expect(held.count == 1 && held.first?["store_transaction_id"] is NSNull)
+            #expect(held.first?["until"] as? String == "2100-01-01T00:00:00.000Z")
+            let past = await service.get("/v1/history?user_id=jeff")
+            #expect(past.column("type") == ["posthouse.import"])
+            #expect(past.data.first?["store_transaction_id"] is NSNull)
         }
     }
 

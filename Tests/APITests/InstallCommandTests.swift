@@ -1,4 +1,5 @@
 import Ledger
+import Synchronization
 import Testing
 import Vocabulary
 
@@ -201,6 +202,42 @@ struct InstallCommandTests {
             #expect(reply.status == 503 && reply.headers["retry-after"] == "5" && reply.errorCode == "unavailable")
             #expect(service.log.refusals.contains { $0.hasPrefix("503 ") })
         }
+    }
+
+    @Test("A login comes after a purchase that is recorded already, also where the platform's clock is ahead of ours")
+    func purchaseAhead() async throws {
+        try await TestService.run { service in
+            let world = World(service: service)
+            let now = try #require(service.clock.now)
+            // Not long ahead, and yet so long that no machine is too slow for it.
+            await service.record(.bought("X", by: "A", at: now.advanced(byMilliseconds: 45_000)))
+            #expect(await world.identify("A", "u1") == "X")
+            #expect(await world.identity("u1") == "X")
+        }
+    }
+
+    @Test("What an install holds as of a time far ahead does not put its statements ahead")
+    func purchaseFarAhead() async throws {
+        try await TestService.run { service in
+            await service.record(.bought("X", by: "A", at: farAway.advanced(byMilliseconds: -1)))
+            #expect(await service.post("/v1/users/A/logout").status == 200)
+            let isNow = "SELECT occurred_at_ms < 4000000000000 FROM events WHERE name = 'LOGGED_OUT'"
+            #expect(service.psql(isNow) == "t")
+        }
+    }
+
+    @Test("After the database's clock was ahead, statements are dated by it again")
+    func setBack() throws {
+        let isFirst = Mutex(true)
+        let clock = BackendClock {
+            isFirst.withLock { first in
+                defer { first = false }
+                return first ? at(3_600) : at(0)
+            }
+        }
+        #expect(try clock.next() == at(3_600))
+        #expect(try clock.next() == at(0))
+        #expect(try clock.next() == at(0).advanced(byMilliseconds: 1))
     }
 
     @Test("An install whose session a source dated far ahead puts no other install's statements ahead")

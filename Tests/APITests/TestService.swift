@@ -52,8 +52,9 @@ final class TestService: Sendable {
         recording = Task { await recorder.run() }
         let (clock, log) = (clock, log)
         api = API(
-            tokens: Self.tokens, sources: sources, subscriptionGroups: groups, lookup: HolderLookup(pool: pool),
-            queue: queue, bodyBytesMax: 1 << 16, now: { clock.now }, observe: { log.note($0) })
+            tokens: Self.tokens, sources: sources, subscriptionGroups: groups,
+            lookup: HolderLookup(pool: pool, leeways: Leeways(sources)), queue: queue, bodyBytesMax: 1 << 16,
+            now: { clock.now }, observe: { log.note($0) })
     }
 
     static let tokens = [

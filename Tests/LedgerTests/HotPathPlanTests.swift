@@ -52,8 +52,8 @@ struct HotPathPlanTests {
                     ["events", "messages"]
                 ),
                 (
-                    PlannedStatement(TraceStatements.holdings), [Self.array(events, of: "bigint"), "9"], .eachTime,
-                    ["events"]
+                    PlannedStatement(TraceStatements.holdings), [Self.array(events, of: "bigint"), "9", "'user:1'"],
+                    .eachTime, ["events"]
                 ),
             ]
             for (statement, values, planning, tables) in statements {
@@ -76,7 +76,7 @@ struct HotPathPlanTests {
                 (PlannedStatement(TraceStatements.attempts), [Self.array(messages, of: "bigint"), "9"]),
                 (PlannedStatement(TraceStatements.dead), [Self.array(messages, of: "bigint")]),
                 (PlannedStatement(TraceStatements.waiting), [Self.array(messages, of: "bigint")]),
-                (PlannedStatement(TraceStatements.holdings), [Self.array(events, of: "bigint"), "9"]),
+                (PlannedStatement(TraceStatements.holdings), [Self.array(events, of: "bigint"), "9", "'user:1'"]),
                 (PlannedStatement(EventHandleStatements.byTransaction), ["'t1'", "9"]),
                 (PlannedStatement(EventHandleStatements.byHolder), ["'user:1'", "9"]),
                 (PlannedStatement(EventHandleStatements.byMessage), [recorded.purchases[0]]),

@@ -43,11 +43,12 @@ struct LookupHoldersTests {
         Entry(HolderIdentityStatements.links, "'7', NULL, 'PRODUCTION', NULL, 9000000, \(greatest), 101"),
         Entry(
             HolderTransactionStatements.transactions,
-            "\(who), 'PRODUCTION', NULL, ARRAY['gold'], ARRAY['TRIAL_STARTED'], 10001, 'offer'"),
+            "\(who), 'PRODUCTION', NULL, ARRAY['gold'], ARRAY['TRIAL_STARTED'], 10001, 'offer', \(leeways)"),
         Entry(HolderInstallStatements.known, "'7', 'shop', '', 'anon:7', NULL"),
         Entry(HolderStatements.identities, "ARRAY['7'], ARRAY['shop'], ARRAY[''], ARRAY['PRODUCTION']"),
         Entry(HolderStatements.register, "ARRAY['new'], ARRAY['shop'], ARRAY[''], ARRAY['PRODUCTION']"),
         Entry(HolderInstallStatements.identity, "'7', 'shop', '', 'PRODUCTION'"),
+        Entry(HolderInstallStatements.newestTime, "'7', 'shop', '', 'PRODUCTION', 'anon:7', 100"),
         Entry(HolderInstallStatements.identified, "'7', 'shop', '', NULL"),
         Entry(HolderInstallStatements.grant, "md5('7')::uuid"),
     ]

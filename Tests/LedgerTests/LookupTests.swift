@@ -60,6 +60,23 @@ struct LookupTests {
         }
     }
 
+    @Test("A trace of a holder says what it has, also of purchases that none of its webhooks shown is about")
+    func holderTrace() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            for purchase in ["subs_1", "subs_2"] {
+                let gain = Fact.activate(user, seconds(0), until: seconds(100))
+                await daemon.record([.stating(gain, purchase: purchase, transaction: purchase)])
+            }
+            let handle = EventHandle(nil, user.id)
+            let trace = try #require(await Trace.read(handle, limit: 1, from: daemon.pool))
+            #expect(trace.kind == .user && trace.webhooks.map(\.purchase) == ["subs_2"])
+            #expect(trace.holdings.map(\.purchase) == ["subs_1", "subs_2"])
+            let other = try #require(await Trace.read(EventHandle(nil, "subs_2"), from: daemon.pool))
+            #expect(other.kind == .transaction && other.holdings.map(\.purchase) == ["subs_2"])
+        }
+    }
+
     @Test("What waits, by integration")
     func figures() async throws {
         try await TestLedger.run { ledger in
@@ -101,9 +118,19 @@ struct LookupTests {
     func clock() {
         let clock = DatabaseClock()
         #expect(clock.now == nil)
-        clock.note(seconds(5))
+        let start = ContinuousClock.now
+        clock.note(seconds(5), taken: start)
         let first = clock.now
         #expect(first.map { $0 >= seconds(5) && $0 < seconds(65) } == true)
+        // Of a batch that began before that and was committed after it.
+        clock.note(seconds(1_000_000), taken: start - .seconds(1))
+        #expect(clock.now.map { $0 >= seconds(5) && $0 < seconds(1_000_000) } == true)
+        // Of a later one: the clock was set back meanwhile.
+        clock.note(seconds(-1_000_000), taken: start + .nanoseconds(1))
+        #expect(clock.now.map { $0 >= seconds(-1_000_000) && $0 < seconds(5) } == true)
+        let slow = DatabaseClock()
+        slow.note(seconds(5), taken: start - .seconds(100))
+        #expect(slow.now.map { $0 >= seconds(105) } == true)
         #expect(Duration.milliseconds(1_999).wholeMilliseconds == 1_999)
         #expect(Duration.nanoseconds(1_999_999).wholeMilliseconds == 1)
     }

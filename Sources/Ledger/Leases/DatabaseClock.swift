@@ -13,9 +13,16 @@ package final class DatabaseClock: Sendable {
 
     package init() {}
 
-    /// Takes a fresh reading.
-    func note(_ database: Timestamp) {
-        reading.withLock { $0 = Reading(database: database, taken: .now) }
+    /// Takes a reading, unless a later one is known: a transaction may take long to commit.
+    ///
+    /// - Parameters:
+    ///   - database: when the transaction began, or a statement outside one.
+    ///   - taken: just before that was sent.
+    func note(_ database: Timestamp, taken: ContinuousClock.Instant) {
+        reading.withLock { reading in
+            if let last = reading, taken < last.taken { return }
+            reading = Reading(database: database, taken: taken)
+        }
     }
 
     /// nil before the first reading.

@@ -144,6 +144,8 @@ package final class Registration: Sendable {
     private func insert() async throws -> Lease {
         let asked = ContinuousClock.Instant.now
         let registered = try await pool.withSession { [self] session throws(DatabaseError) in
+            // After the wait for a connection.
+            let began = ContinuousClock.now
             let registered = try session.transaction { session throws(DatabaseError) -> (Int64, Timestamp)? in
                 guard try SharedLocks.mayRegister(on: session) else { return nil }
                 return try session.run(
@@ -151,11 +153,11 @@ package final class Registration: Sendable {
                     (key, version, leaseDuration.wholeMilliseconds, LedgerForm.current.rawValue, session.lockSalt)
                 ).first
             }
+            if let (_, time) = registered { clock.note(time, taken: began) }
             try readForm(on: session)
             return registered
         }
-        guard let (id, time) = registered else { throw SharedLocks.Mismatch() }
-        clock.note(time)
+        guard let (id, _) = registered else { throw SharedLocks.Mismatch() }
         return Lease(id: id, asked: asked, duration: leaseDuration)
     }
 
@@ -164,17 +166,18 @@ package final class Registration: Sendable {
         guard let id else { return false }
         let asked = ContinuousClock.Instant.now
         let renewed = try await pool.withSession { [self] session throws(DatabaseError) in
+            let began = ContinuousClock.now
             let renewed = try session.run(QueueStatements.renew, (id, leaseDuration.wholeMilliseconds))
+            if let time = renewed.first { clock.note(time, taken: began) }
             try readForm(on: session)
             return renewed
         }
-        guard let time = renewed.first else {
+        guard !renewed.isEmpty else {
             state.withLock { state in
                 if case .registered(let lease) = state, lease.id == id { state = .unregistered }
             }
             return false
         }
-        clock.note(time)
         state.withLock { state in
             if case .registered(var lease) = state, lease.id == id {
                 lease.renewed(asked: asked, duration: leaseDuration)

@@ -20,6 +20,8 @@ package struct ListedDelivery: Sendable {
     package let dueAt: Timestamp?
     /// Blocked by another message of its purchase; only while it waits.
     package let isBlocked: Bool
+    /// Its integration is paused; only while it waits.
+    package let isPaused: Bool
     package let httpStatus: Int?
     /// Why it was given up, or why the last attempt failed.
     package let failure: String?
@@ -33,6 +35,8 @@ package struct ListedDelivery: Sendable {
             let names = Dictionary(firstOf: try session.run(Pauses.names, ()))
             let row = names.first { $0.value == integration }?.key
             if integration != nil, row == nil { return nil }
+            let pauses = try state == .waiting ? session.run(QueueStatements.pauses, ()) : []
+            let paused = Set(pauses.map { row, _ in row })
             let statement =
                 switch state {
                 case .waiting: DeliveryListStatements.waiting
@@ -40,12 +44,14 @@ package struct ListedDelivery: Sendable {
                 case .delivered: DeliveryListStatements.delivered
                 }
             return try session.run(statement, (row, since?.milliseconds ?? .min, limit)).map { row in
-                ListedDelivery(row, state: state, integration: names[row.integration] ?? "")
+                ListedDelivery(
+                    row, state: state, integration: names[row.integration] ?? "",
+                    isPaused: paused.contains(row.integration))
             }
         }
     }
 
-    private init(_ row: DeliveryListStatements.Row, state: State, integration: String) {
+    private init(_ row: DeliveryListStatements.Row, state: State, integration: String, isPaused: Bool) {
         id = row.delivery
         message = row.message.messageID
         type = row.type
@@ -55,9 +61,10 @@ package struct ListedDelivery: Sendable {
         at = row.at
         dueAt = row.dueAt
         isBlocked = row.isBlocked
+        self.isPaused = isPaused
         httpStatus = row.httpStatus.map { Int($0) }
         failure = row.failure
-        transaction = row.transaction
+        transaction = ImportLine.shown(row.transaction)
     }
 }
 

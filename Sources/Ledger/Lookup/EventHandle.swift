@@ -50,6 +50,15 @@ extension EventHandle {
         return [.transaction, .event, .user, .anonymous]
     }
 
+    /// The holder that a handle of this kind names; nil: it names something else.
+    func holder(as kind: Kind) -> Holder? {
+        switch kind {
+        case .user: .user(id)
+        case .anonymous: .anonymous(id)
+        case .transaction, .event, .message, .transfer: nil
+        }
+    }
+
     private func find(
         _ kind: Kind, limit: Int32, on session: borrowing Session
     ) throws(DatabaseError) -> [Int64] {

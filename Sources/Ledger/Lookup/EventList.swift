@@ -46,8 +46,8 @@ enum EventListStatements {
     ) -> StoredEvent {
         StoredEvent(
             receivedAt: receivedAt, occurredAt: occurredAt, source: source, environment: environment,
-            eventID: vendorEventID ?? key.eventID, name: name, type: type, holder: holder, transaction: transaction,
-            purchase: purchase, messages: messages)
+            eventID: vendorEventID ?? key.eventID, name: name, type: type, holder: holder,
+            transaction: ImportLine.shown(transaction), purchase: purchase, messages: messages)
     }
 
     static let of = Statement<([Int64], String?, Int64, Int32), StoredEvent>(

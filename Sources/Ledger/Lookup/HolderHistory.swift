@@ -91,7 +91,7 @@ enum HolderHistoryStatements {
             row: row, eventID: vendorEventID ?? key.eventID, name: name, type: type,
             scope: Scope(source: source, app: app, environment: environment), holder: Holder(column: holder),
             occurredAt: occurredAt, receivedAt: receivedAt, purchase: purchase, product: product,
-            storeTransactionID: transaction)
+            storeTransactionID: ImportLine.shown(transaction))
     }
 
     private static func transfer(

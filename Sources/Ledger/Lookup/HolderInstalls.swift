@@ -56,6 +56,20 @@ extension HolderLookup {
         }
     }
 
+    /// The newest event time of the install: of its identity, and of what it holds or held.
+    ///
+    /// - Parameter limit: what it holds as of a later time is left out, because a source may state times far ahead.
+    package func newestTime(
+        ofInstall id: String, in scope: Scope, heldUntil limit: Timestamp
+    ) async throws(LookupFailure) -> Timestamp? {
+        try await read { session throws(DatabaseError) in
+            try session.run(
+                HolderInstallStatements.newestTime,
+                (id, scope.source, scope.app, scope.environment, Holder.anonymous(id).storageKey, limit)
+            ).first ?? nil
+        }
+    }
+
     /// The install that was the first to identify as `identity`, with the environment; production before others.
     ///
     /// - Parameter environment: only this one; nil: any.
@@ -121,6 +135,20 @@ enum HolderInstallStatements {
         FROM (VALUES (1)) AS one
         LEFT JOIN holder_links l ON l.anonymous_user_id = $1 AND l.source = $2 AND l.app = $3 AND l.environment = $4
         """, row: InstallIdentity.init)
+
+    /// `$5` is the install as a holder.
+    static let newestTime = Statement<(String, String, String, String, String, Timestamp), Timestamp?>(
+        "lookup_install_newest_time",
+        """
+        SELECT greatest(
+            (SELECT as_of_ms FROM holder_links
+             WHERE anonymous_user_id = $1 AND source = $2 AND app = $3 AND environment = $4),
+            (SELECT max(h.as_of_ms) FROM (
+                SELECT \(KnownAccessStatements.asOf("e", of: "p")) AS as_of_ms
+                FROM entitlements e JOIN purchases p ON p.id = e.purchase
+                WHERE e.holder = $5 AND p.source = $2 AND p.app = $3 AND p.environment = $4) AS h
+             WHERE h.as_of_ms <= $6))
+        """)
 
     /// An identity known only from webhooks belongs to the install that they name first.
     static let identified = Statement<(String, String, String, String?), (String, String)>(

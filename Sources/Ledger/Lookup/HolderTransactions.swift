@@ -10,8 +10,9 @@ package struct HeldTransaction: Sendable {
     package let until: Timestamp?
     package let offerType: String?
     package let status: String?
-    /// Whether the subject has its purchase: not if that passed to another, say.
-    package let isHeld: Bool
+    /// Whether the subject has access by it now (`TimedAccess`): it is the newest of its purchase, and neither did that
+    /// pass to another, say, nor is its end over by more than the leeway.
+    package let isRunning: Bool
     /// Types of its events, of those that were asked for, each once.
     package let eventTypes: Set<String>
     /// Values of the requested member in its events' bodies, each once.
@@ -36,7 +37,8 @@ extension HolderLookup {
                 HolderTransactionStatements.transactions,
                 (
                     meant.holders, meant.sources, meant.apps, scope.environment, scope.source, products, eventTypes,
-                    Int32(Self.transactionsMax + 1), #""\#(member)"\s*:\s*"([A-Z_]+)""#
+                    Int32(Self.transactionsMax + 1), #""\#(member)"\s*:\s*"([A-Z_]+)""#, leeways.names,
+                    leeways.milliseconds
                 )
             )
         }
@@ -47,15 +49,19 @@ extension HolderLookup {
 enum HolderTransactionStatements {
     private static func transaction(
         purchase: Identifier, kind: String, product: String, until: Timestamp?, offerType: String?, status: String?,
-        isHeld: Bool, eventTypes: [String], stated: [String]
+        isRunning: Bool, eventTypes: [String], stated: [String]
     ) -> HeldTransaction {
         HeldTransaction(
             purchase: purchase, kind: Purchase.Kind(rawValue: kind) ?? .subscription, product: product, until: until,
-            offerType: offerType, status: status, isHeld: isHeld, eventTypes: Set(eventTypes), stated: Set(stated))
+            offerType: offerType, status: status, isRunning: isRunning, eventTypes: Set(eventTypes),
+            stated: Set(stated))
     }
 
+    private static let goesOn = AccessEnd.goesOn(sources: "$10", leeways: "$11")
+
     static let transactions = Statement<
-        ([String], [String?], [String?], String, String?, [String], [String], Int32, String), HeldTransaction
+        ([String], [String?], [String?], String, String?, [String], [String], Int32, String, [String], [Int64?]),
+        HeldTransaction
     >(
         "lookup_transactions",
         """
@@ -65,9 +71,13 @@ enum HolderTransactionStatements {
             JOIN purchases p ON p.id = e.purchase AND p.environment = $4 AND p.product = ANY ($6)
             WHERE ($5 IS NULL OR p.source = $5) AND (w.source IS NULL OR p.source = w.source AND p.app = w.app)
             GROUP BY e.purchase
+        ), held AS MATERIALIZED (
+            SELECT p.id, p.kind, p.product, t.store_transaction_id AS newest, h.active AND \(goesOn) AS active
+            FROM h JOIN purchases p ON p.id = h.purchase
+            \(AccessEnd.newestTransaction(of: "h.purchase"))
         ), chosen AS MATERIALIZED (
-            SELECT p.kind, p.product, h.active, t.*
-            FROM h JOIN purchases p ON p.id = h.purchase JOIN transactions t ON t.purchase = p.id LIMIT $8
+            SELECT held.kind, held.product, held.active AND held.newest = t.store_transaction_id AS running, t.*
+            FROM held JOIN transactions t ON t.purchase = held.id LIMIT $8
         ), stated AS MATERIALIZED (
             SELECT e.purchase, e.store_transaction_id, array_agg(DISTINCT e.type) FILTER (WHERE e.type = ANY ($7)) AS types,
                    array_agg(DISTINCT v) FILTER (WHERE v IS NOT NULL) AS texts
@@ -77,7 +87,7 @@ enum HolderTransactionStatements {
             GROUP BY e.purchase, e.store_transaction_id
         )
         SELECT c.purchase, c.kind, c.product, c.effective_next_renewal_at_ms, c.offer_type, c.status,
-               c.active, coalesce(s.types, '{}'), coalesce(s.texts, '{}')
+               c.running, coalesce(s.types, '{}'), coalesce(s.texts, '{}')
         FROM chosen c
         LEFT JOIN stated s ON s.purchase = c.purchase AND s.store_transaction_id = c.store_transaction_id
         """, row: transaction)

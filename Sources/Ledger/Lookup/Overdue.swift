@@ -48,7 +48,7 @@ package struct OverduePurchase: Sendable {
         product = row.product
         store = row.store
         holders = row.holders
-        transaction = row.transaction
+        transaction = ImportLine.shown(row.transaction)
         status = row.status
         self.until = until
         isActive = access.isActive(at: row.now)

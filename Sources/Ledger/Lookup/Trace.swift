@@ -90,7 +90,10 @@ package struct Trace: Sendable {
     package let webhooks: [Webhook]
     /// Whether there may be more: older webhooks, or more messages, attempts or holders.
     package let isCut: Bool
-    /// Access to the purchases that these webhooks are about, each as of an event time.
+    /// Names of the integrations that are paused: what waits for them is due and does not go.
+    package let paused: Set<String>
+    /// Access to the purchases that these webhooks are about, or that the holder has who was asked for, each as of an
+    /// event time.
     package let holdings: [Holding]
 
     /// Returns nil if nothing is stored for the handle.
@@ -107,7 +110,10 @@ package struct Trace: Sendable {
             let waiting = try session.run(TraceStatements.waiting, rows)
             let dead = try session.run(TraceStatements.dead, rows)
             let attempts = try session.run(TraceStatements.attempts, (rows, attemptsMax))
-            let holdings = try session.run(TraceStatements.holdings, (found.rows, messagesMax))
+            let holder = handle.holder(as: found.kind)?.storageKey
+            let holdings = try session.run(TraceStatements.holdings, (found.rows, messagesMax, holder))
+            let paused = Set(try session.run(QueueStatements.pauses, ()).map { row, _ in row })
+            let names = try session.run(Pauses.names, ())
             let findings = Dictionary(grouping: attempts + waiting + dead, by: \.message)
             for index in messages.indices { messages[index].add(findings[messages[index].row] ?? []) }
             let byEvent = Dictionary(grouping: messages, by: \.event)
@@ -124,6 +130,7 @@ package struct Trace: Sendable {
                 kind: found.kind, webhooks: webhooks,
                 isCut: webhooks.count >= Int(limit) || messages.count >= Int(messagesMax)
                     || attempts.count >= Int(attemptsMax) || holdings.count >= Int(messagesMax),
+                paused: Set(names.filter { row, _ in paused.contains(row) }.map { _, name in name }),
                 holdings: holdings.map { Holding($0, leeways) })
         }
     }
@@ -262,13 +269,16 @@ enum TraceStatements {
         let now: Timestamp
     }
 
-    static let holdings = Statement<([Int64], Int32), StoredHolding>(
+    /// Of the purchases of events ($1), and of those that a holder ($3) has or had: the erasure of whoever gave it one
+    /// deletes what leads to that from its events.
+    static let holdings = Statement<([Int64], Int32, String?), StoredHolding>(
         "trace_holdings",
         """
         SELECT p.key, h.holder, h.active, \(KnownAccessStatements.asOf("h", of: "p")) AS as_of_ms,
                p.source, p.store, t.effective_next_renewal_at_ms, \(AccessEnd.now)
         FROM (SELECT purchase FROM events WHERE id = ANY ($1)
-              UNION SELECT t.purchase FROM messages m JOIN transfers t ON t.id = m.transfer WHERE m.event = ANY ($1)) AS of
+              UNION SELECT t.purchase FROM messages m JOIN transfers t ON t.id = m.transfer WHERE m.event = ANY ($1)
+              UNION (SELECT purchase FROM entitlements WHERE holder = $3 ORDER BY purchase LIMIT $2)) AS of
         JOIN purchases p ON p.id = of.purchase JOIN entitlements h ON h.purchase = p.id
         \(AccessEnd.newestTransaction(of: "p.id"))
         ORDER BY p.key, as_of_ms, h.holder LIMIT $2
