@@ -34,6 +34,74 @@ struct EraseExtentTests {
         }
     }
 
+    @Test(
+        "What another's webhook said of what it got from the person is still to be delivered, without the person",
+        arguments: [false, true])
+    func receivedOfAnother(isDead: Bool) async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a", order: .none)])
+            daemon.open("a")
+            for (holder, at) in [(Self.jeff, 0), (Self.ann, 100)] as [(Holder, Int64)] {
+                await daemon.record([.stating(.activate(holder, seconds(at), until: seconds(10_000)))])
+            }
+            let taken = daemon.inbox.take()
+            try #require(taken.count == 4)
+            if isDead {
+                let settlements = taken.map { $0.settled(.dead(reason: "answered 400"), status: 400) }
+                _ = try await daemon.queue.settle(settlements)
+            } else {
+                try await daemon.queue.release(taken)
+            }
+            let erasure = try await Erasure.start(Self.jeff, source: nil, isDry: false, in: daemon.pool)
+            let dry = try await erasure.proof.run(in: daemon.pool) { _ in }
+            let done = try await erasure.run(in: daemon.pool) { _ in }
+            #expect(done.messages == 2 && done.deliveries == (isDead ? 0 : 2) && done.mentions == 1, "\(done)")
+            #expect(dry.messages == done.messages && dry.deliveries == done.deliveries && dry.mentions == 1, "\(dry)")
+            let left = try await erasure.proof.run(in: daemon.pool) { _ in }
+            #expect(left.total == 0, "\(left)")
+            let table = isDead ? "dead_letters" : "deliveries"
+            #expect(
+                try ledger.psql(
+                    """
+                    SELECT string_agg(m.type, ' ' ORDER BY m.id) FROM messages m JOIN \(table) d ON d.message = m.id
+                    """) == "ACTIVATE SUBSCRIPTION_RECEIVED")
+            let texts = try ledger.psql(
+                """
+                SELECT convert_from(envelope || derived_body, 'UTF8') FROM messages WHERE type = 'SUBSCRIPTION_RECEIVED'
+                """)
+            let parties = #""from":{"user_id":"erased"},"to":{"user_id":"ann"}"#
+            #expect(texts.contains(parties) && !texts.contains(Self.jeff.id), "\(texts)")
+            if isDead { return }
+            let claimed = try await daemon.claimAll("a").map(\.message)
+            #expect(Set(claimed.map(\.type)) == ["ACTIVATE", "SUBSCRIPTION_RECEIVED"])
+            #expect(claimed.allSatisfy { $0.purchaseKey == "subs_1" })
+        }
+    }
+
+    @Test("What a statement about all purchases of the person said of another goes with the transfers")
+    func receivedByMove() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
+            let gain = Fact.activate(Self.jeff, seconds(0), until: seconds(10_000))
+            await daemon.record([.stating(gain, source: "moving")])
+            await daemon.record([
+                .change(.move(from: [Self.jeff], to: Self.ann, isNative: true), by: Self.ann, at: 100, source: "moving")
+            ])
+            let received = "SELECT count(*) FROM messages WHERE type = 'SUBSCRIPTION_RECEIVED'"
+            #expect(try ledger.psql(received) == "1")
+            let erasure = try await Erasure.start(Self.jeff, source: nil, isDry: false, in: daemon.pool)
+            let dry = try await erasure.proof.run(in: daemon.pool) { _ in }
+            let done = try await erasure.run(in: daemon.pool) { _ in }
+            #expect(dry.deliveries == done.deliveries && dry.messages == done.messages && done.messages == 3)
+            #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
+            #expect(try ledger.psql(received) == "0")
+            // What she has is known, and a trace of her says so.
+            #expect(try ledger.psql("SELECT holder FROM entitlements WHERE active") == "user:ann")
+            let trace = try #require(await Trace.read(EventHandle(.user, "ann"), from: daemon.pool))
+            #expect(trace.holdings.map(\.holder) == ["user:ann"] && trace.holdings.map(\.purchase) == ["subs_1"])
+        }
+    }
+
     @Test("In quarantine a short id is looked for as in others' webhooks; as a word only in what is not JSON")
     func shortIDs() async throws {
         try await TestLedger.run { ledger in

@@ -347,6 +347,11 @@ struct EraseTests {
             #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
             let next = try await daemon.claimAll("a")
             #expect(next.map(\.message.type) == ["ACTIVATE"])
+            // What he got waits behind it, and no longer for what was said of jeff.
+            let rest =
+                try await daemon.queue.settle(next.map { $0.settled(.accepted) }).unblocked
+                + daemon.claimAll("a")
+            #expect(rest.map(\.message.type) == ["SUBSCRIPTION_RECEIVED"])
             #expect(try ledger.psql("SELECT count(*) FROM deliveries WHERE blocked") == "0")
         }
     }

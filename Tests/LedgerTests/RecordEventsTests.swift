@@ -152,7 +152,7 @@ struct RecordEventsTests {
             #expect(
                 try ledger.psql(
                     "SELECT convert_from(derived_body, 'UTF8') FROM messages WHERE type = 'SUBSCRIPTION_RECEIVED'"
-                ).hasPrefix("SUBSCRIPTION_RECEIVED \(anonymous.storageKey) user:jeff evt_"))
+                ).hasPrefix(#"["SUBSCRIPTION_RECEIVED","\#(anonymous.id)","jeff","evt_"#))
 
             // I5: an event that still carries the anonymous id names the user; in another scope it does not.
             await daemon.record([

@@ -388,7 +388,8 @@ struct TestShape: SourceShape {
     var isSealed = false
 
     func derivedBody(from original: [UInt8], stating transfer: DerivedTransfer) -> [UInt8] {
-        Array("\(transfer.type) \(transfer.from.storageKey) \(transfer.to.storageKey) \(transfer.eventID)".utf8)
+        let texts = [transfer.type, transfer.from.id, transfer.to.id, transfer.eventID].map { "\"\($0)\"" }
+        return Array("[\(texts.joined(separator: ","))]".utf8)
     }
 
     func signatureHeaders(

@@ -136,14 +136,22 @@ enum EraseStatements {
         WHERE m.event = ANY ($1)
         """, row: CausedMessage.init)
 
-    /// Messages about transfers from and to the holders that others' events caused.
+    /// Whether a message (m) about a transfer (t) is about whom its webhook (e) is about, and about the purchase that
+    /// the webhook names. Such a one needs no row of the transfer: the webhook says whose it is, and its purchase.
+    private static let isOfItsWebhook: SQL = """
+        e.purchase IS NOT DISTINCT FROM t.purchase
+            AND e.holder = CASE WHEN m.type LIKE '%TRANSFERRED' THEN t.from_holder ELSE t.to_holder END
+        """
+
+    /// Messages about transfers from and to the holders that others' events caused. What one of these says of that
+    /// other itself stays: the holders are mentions in it.
     static let messagesOfOthers = Statement<([String], String?, Int64, Int32), CausedMessage>(
         "erase_messages_of_others",
         """
         SELECT m.id, m.event, t.purchase
         FROM transfers t JOIN messages m ON m.event = t.event AND m.transfer = t.id \(RowByID.event("m.event", as: "e"))
         WHERE (t.from_holder = ANY ($1) OR t.to_holder = ANY ($1)) AND e.holder <> ALL ($1)
-          AND ($2 IS NULL OR e.source = $2) AND m.id > $3
+          AND NOT (\(isOfItsWebhook)) AND ($2 IS NULL OR e.source = $2) AND m.id > $3
         ORDER BY m.id LIMIT $4
         """, row: CausedMessage.init)
 
@@ -214,15 +222,16 @@ enum EraseStatements {
 
     private static let arrived = EventsOfHolder.rows("w.holder", where: "source = $2", limit: "1")
 
-    /// Whether events of the holders came to a source, or messages about transfers from and to them that others'
-    /// events caused.
+    /// Whether events of the holders came to a source, or messages that are to be deleted about transfers from and to
+    /// them (`messagesOfOthers`).
     static let hasArrivals = Statement<([String], String), Bool>(
         "erase_has_arrivals",
         """
         SELECT EXISTS (SELECT FROM unnest($1) AS w (holder) CROSS JOIN LATERAL (\(arrived)) AS o)
             OR EXISTS (SELECT FROM transfers t JOIN messages m ON m.event = t.event AND m.transfer = t.id
                        \(RowByID.event("m.event", as: "e"))
-                       WHERE (t.from_holder = ANY ($1) OR t.to_holder = ANY ($1)) AND e.source = $2)
+                       WHERE (t.from_holder = ANY ($1) OR t.to_holder = ANY ($1)) AND e.source = $2
+                         AND NOT (\(isOfItsWebhook)))
         """)
 
     /// The purchases of a source that rows name the holders of: all that they ever held, as far as anything but the

@@ -2,7 +2,8 @@ package import Postgres
 package import Vocabulary
 
 /// Erases one person's data from the database: the person's webhooks, what they caused, what was announced of transfers
-/// from and to the person, and the id wherever else it occurs. A user is erased together with its known anonymous ids.
+/// from and to the person, but for what another's webhook announced of that other itself, and the id wherever else it
+/// occurs. A user is erased together with its known anonymous ids.
 ///
 /// - What is the person's alone is deleted. Where data is others', too, a nameless holder replaces the person: a
 ///   purchase that passed on keeps who held it in between (`PurchaseState.renaming`), another's webhook reads `erased`
@@ -258,7 +259,9 @@ package struct Erasure: Sendable {
         }
     }
 
-    /// Erases messages of others' events: those of the person are gone.
+    /// Erases messages that others' events caused about transfers from and to the person: those of the person's events
+    /// are gone. What an event announced of its own holder stays, and is rewritten with the other mentions: whoever got
+    /// a purchase from the person still has it, and receivers must learn so.
     private func eraseMessagesOfOthers(in pool: Pool, into tally: inout Tally, _ own: inout Own)
         async throws(DatabaseError)
     {
