@@ -66,7 +66,8 @@ extension Check {
         do throws(EndpointError) {
             url = try EndpointText.read(text.value)
         } catch {
-            report.error("`url` \(error.text)", at: text.span)
+            let instead = error == .userInfo ? "; set `headers` with a secret instead" : ""
+            report.error("`url` \(error.text)\(instead)", at: text.span)
             return nil
         }
         if !url.isTLS, !url.isLocal {

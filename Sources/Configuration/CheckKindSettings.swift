@@ -167,8 +167,7 @@ extension Check {
         do throws(EndpointError) {
             url = try EndpointText.read(text.value)
         } catch {
-            let reason = error == .userInfo ? "must not hold a user name or password" : error.text
-            report.error("`\(key)` \(reason)", at: text.span)
+            report.error("`\(key)` \(error.text)", at: text.span)
             return nil
         }
         if !url.isTLS, !url.isLocal {

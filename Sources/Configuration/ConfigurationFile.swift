@@ -23,8 +23,11 @@ package struct LoadOutcome: Sendable {
     }
 
     /// `3 errors, 1 warning`; nil where there is neither.
-    package var countLine: String? {
-        let counts = [(errors.count, "error"), (warnings.count, "warning")]
+    package var countLine: String? { count(besides: 0) }
+
+    /// The same, with warnings that were found elsewhere.
+    package func count(besides others: Int) -> String? {
+        let counts = [(errors.count, "error"), (warnings.count + others, "warning")]
             .filter { $0.0 > 0 }
             .map { "\($0.0) \($0.1)\($0.0 == 1 ? "" : "s")" }
         return counts.isEmpty ? nil : counts.joined(separator: ", ")

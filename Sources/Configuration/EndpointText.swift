@@ -12,12 +12,12 @@ package enum EndpointError: Error, Hashable {
     case character
     case tooLong
 
-    /// After "`url` ".
+    /// After the name of the key or option, such as "`url` ".
     package var text: String {
         switch self {
         case .notAbsolute: "must be an absolute URL such as \"https://api.example.com/hooks\""
         case .scheme: "must begin with https:// or http://"
-        case .userInfo: "must not hold a user name or password; set `headers` with a secret instead"
+        case .userInfo: "must not hold a user name or password"
         case .fragment: "must not have a fragment (`#…`): it would never be sent"
         case .noHost: "has no host"
         case .host: "has a host that is neither a name in ASCII (xn--… for others) nor an IP address"

@@ -5,6 +5,8 @@ import Vocabulary
 package enum DeliveryFindings {
     /// An integration whose oldest delivery waits longer than this, in seconds, is mentioned.
     private static let oldestNoted: Double = 3_600
+    /// How the reason of a pause begins that a receiver's answer has caused: 410 (`DeliveryDecision`).
+    private static let pausedByAnswer = "answered 410"
 
     /// A configured integration: by its name and its host alone, because the rest of its url may be secret.
     package struct Receiver: Sendable, Hashable {
@@ -54,7 +56,15 @@ package enum DeliveryFindings {
         }
         let waiting = integration.waiting == 0 ? "nothing waits" : "\(integration.waiting) wait\(oldest ?? "")"
         var found: [DoctorFinding] = []
-        if integration.pausedAt != nil {
+        if integration.pausedAt != nil, integration.waiting > 0,
+            let reason = integration.pauseReason, reason.hasPrefix(pausedByAnswer)
+        {
+            // Resumed before that, it is paused again by the next answer.
+            found.append(
+                DoctorFinding(
+                    .deliveries, .wrong, "\(subject): \(reason); \(waiting)",
+                    do: "repair the receiver, then posthouse resume \(name)"))
+        } else if integration.pausedAt != nil {
             found.append(
                 DoctorFinding(
                     .deliveries, .note, "\(subject): \(integration.pauseReason ?? "paused"); \(waiting)",

@@ -58,7 +58,7 @@ package enum Limits {
     package static let changePurchasesMax = 250
     /// How often the daemon looks for changes that another daemon left unfinished when it ended.
     package static let changePollInterval: Duration = .seconds(30)
-    /// Statement time-out while the events of a batch that a time-out ended are tried one by one.
+    /// Statement time-out while the events of a batch that a time-out or its size ended are tried one by one.
     package static let isolationStatementTimeout: Duration = .seconds(2)
     /// How long each of these tries waits for a lock. A batch of 500 is halved nine times until the event is alone
     /// whose lock somebody holds: all others are stored before a webhook's answer is due.
@@ -120,8 +120,13 @@ package enum Limits {
     package static let importOrdinalMax = 1_000
     /// Lines that are left out and said one by one; further ones are counted.
     package static let importFaultsMax = 1_000
-    /// Purchases, or links, that an export reads at once.
+    /// Lines that the database did not serve, one by one, after which an import ends: it is not the lines then. More
+    /// than the transactions of one purchase are.
+    package static let importFailedMax = 500
+    /// Purchases, or links, that an export looks at at once.
     package static let exportPageRows: Int32 = 500
+    /// Purchases that an export leaves out because the database cannot read them; with one more it ends.
+    package static let exportUnreadableMax = 1_000
 
     // MARK: Queue
 
@@ -241,10 +246,22 @@ package enum Limits {
     package static let unreadableRemembered = 10_000
     /// How often leaks are looked for (`Sweep`).
     package static let sweepInterval: Duration = .seconds(30)
+    /// A delivery that waits this much longer than any schedule says was written while the database's clock was ahead.
+    /// Clocks that are kept right are corrected by less.
+    package static let dueAheadMargin: Duration = .seconds(3_600)
+    /// Whole looks at the queue that put what waits for an integration in order once it has one: two follow a reload at
+    /// once, and the others find what was leased meanwhile.
+    package static let sweepOrderingLooks = 4
     /// Blocks of the queue (8 KB) that one step of a sweep looks at: some 10,000 rows.
     package static let sweepStepBlocks: Int64 = 128
     /// Pause between two sweeps, as a multiple of the duration of the first: with a long queue, 1 % of one connection.
     package static let sweepRestFactor = 100
+
+    // MARK: Replay
+
+    /// Rows of dead letters, and of attempts, that a step of a replay looks at, besides those of one message: few of
+    /// them may match what is asked for.
+    package static let replayRowsMax: Int32 = 10_000
 
     // MARK: Resolution
 

@@ -43,6 +43,8 @@ enum DatabaseAccess {
         } else if let running = PrivateCluster.connectionString(ofRunning: configuration.embedded.directory) {
             target = running
         } else {
+            // One that was moved does not run again.
+            try EmbeddedLedger.refuseIfMoved(configuration.embedded.directory)
             throw Complaint(
                 """
                 the private cluster in \(configuration.embedded.directory) does not run, or this user may not look \
@@ -100,14 +102,16 @@ enum DatabaseAccess {
     /// - Parameters:
     ///   - direct: where a session of one's own can be had; the schema is migrated there.
     ///   - isDeclared: as for `Durability.unsafeServer`.
+    ///   - moved: a private cluster whose ledger must be there: otherwise it is refused, and nothing is changed.
     ///   - onWait: as for `Migrator.migrate`.
     static func prepare(
         _ settings: ConnectionSettings, direct: DirectConnection = .sameAsOthers, isDeclared: Bool = false,
-        onWait: @Sendable (MigrationError) -> Void = { _ in }
+        moved: EmbeddedLedger.Moved? = nil, onWait: @Sendable (MigrationError) -> Void = { _ in }
     ) async throws -> (from: Int, to: Int) {
         if settings.pooling == .session, try await PoolerProbe.findsPooler(settings) {
             throw Complaint("\(Durability.Refusal.pooled)")
         }
+        if let moved { try await EmbeddedLedger.refuseUnlessLedger(moved, settings) }
         switch direct {
         case .sameAsOthers: return try await migrate(settings, isDeclared, onWait)
         case .none:

@@ -1,6 +1,7 @@
 import Cluster
 import Configuration
 import Ledger
+import Postgres
 import Vocabulary
 
 /// Checks before `serve` begins that it does not start a second ledger; commands on another database warn of one.
@@ -35,6 +36,39 @@ enum EmbeddedLedger {
             quarantine): posthouse migrate --from-embedded moves all of it; to begin with an empty ledger instead, and \
             lose who has access to what, move the private cluster away: mv \(directory)/cluster \(directory)/cluster.left
             """, code: Exit.configuration)
+    }
+
+    /// Refuses a database without a ledger after the private cluster's was moved: a daemon that is led to another
+    /// database than the move would silently begin an empty ledger there.
+    ///
+    /// A ledger that was moved on since, or restored from a dump, still has what it stores, or the record of the move.
+    static func refuseUnlessLedger(_ moved: Moved, _ settings: ConnectionSettings) async throws {
+        let connection = try await Connection.open(settings)
+        let isLedger = try await connection.withSession { session throws(DatabaseError) in
+            try LedgerContents.isLedger(on: session)
+        }
+        await connection.close()
+        guard !isLedger else { return }
+        let (mark, directory) = (moved.mark, moved.directory)
+        throw Complaint(
+            """
+            the private cluster in \(directory) was moved at \(mark.at) to \(mark.target), but [database] url \
+            (\(settings)) leads to a database without a ledger: let it lead to where the ledger is, or restore a backup \
+            there; to begin anew with an empty ledger remove \(directory)/cluster and \(ClusterMove.path(in: directory))
+            """, code: Exit.configuration)
+    }
+
+    /// A private cluster whose ledger was moved.
+    struct Moved: Sendable {
+        let directory: String
+        let mark: ClusterMove
+
+        /// nil: it was not.
+        init?(in directory: String) {
+            guard let mark = ClusterMove.read(in: directory), mark.stage == .moved else { return nil }
+            self.directory = directory
+            self.mark = mark
+        }
     }
 
     /// Warns, before a command works on another database, of a private cluster that may hold the ledger that is meant:

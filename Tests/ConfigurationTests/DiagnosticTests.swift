@@ -214,7 +214,8 @@ import Testing
 
     @Test(arguments: urls) func badURLs(_ url: String, _ error: EndpointError) {
         let text = Harness.minimal.replacing("https://api.example.com/hooks", with: url)
-        #expect(Harness.errors(text) == ["8:7 `url` \(error.text)"])
+        let instead = error == .userInfo ? "; set `headers` with a secret instead" : ""
+        #expect(Harness.errors(text) == ["8:7 `url` \(error.text)\(instead)"])
     }
 
     @Test func emptyEvents() {
@@ -243,6 +244,7 @@ import Testing
         #expect(outcome.errors.count == 9)
         #expect(outcome.configuration == nil)
         #expect(outcome.countLine == "9 errors")
+        #expect(outcome.count(besides: 1) == "9 errors, 1 warning")
     }
 
     @Test func warnings() {

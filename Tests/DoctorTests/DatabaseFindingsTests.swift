@@ -113,11 +113,11 @@ struct DatabaseFindingsTests {
     }
 
     private static func integration(
-        _ name: String = "backend", pausedAt: Timestamp? = nil, breaker: LedgerStatus.Breaker? = nil, waiting: Int = 0,
-        oldestSeconds: Double? = nil, deadLetters: Int = 0
+        _ name: String = "backend", pausedAt: Timestamp? = nil, pauseReason: String? = nil,
+        breaker: LedgerStatus.Breaker? = nil, waiting: Int = 0, oldestSeconds: Double? = nil, deadLetters: Int = 0
     ) -> LedgerStatus.Integration {
         LedgerStatus.Integration(
-            name: name, pausedAt: pausedAt, pauseReason: nil, breaker: breaker, waiting: waiting,
+            name: name, pausedAt: pausedAt, pauseReason: pauseReason, breaker: breaker, waiting: waiting,
             oldestSeconds: oldestSeconds, delivered: 0, failed: 0, lastError: nil, deadLetters: deadLetters)
     }
 
@@ -138,6 +138,10 @@ struct DatabaseFindingsTests {
         #expect(Self.states([Self.integration(waiting: 2, oldestSeconds: 3_600)]) == [.fine])
         #expect(Self.states([Self.integration(waiting: 2, oldestSeconds: 3_601)]) == [.note])
         #expect(Self.states([Self.integration(pausedAt: now)]) == [.note])
+        #expect(Self.states([Self.integration(pausedAt: now, pauseReason: "paused by hand", waiting: 1)]) == [.note])
+        let gone = "answered 410: the receiver says that it is gone"
+        #expect(Self.states([Self.integration(pausedAt: now, pauseReason: gone)]) == [.note])
+        #expect(Self.states([Self.integration(pausedAt: now, pauseReason: gone, waiting: 1)]) == [.wrong])
         let open = LedgerStatus.Breaker(openedAt: now, reason: "timed out")
         #expect(Self.states([Self.integration(breaker: open)]) == [.wrong])
         #expect(Self.states([Self.integration(deadLetters: 1)]) == [.fine, .note])

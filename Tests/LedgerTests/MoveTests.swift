@@ -41,6 +41,115 @@ struct MoveTests {
         }
     }
 
+    /// What `look` finds against it; nil: nothing.
+    private func obstacle(to move: LedgerMove) async -> MoveFailure? {
+        do throws(MoveFailure) {
+            _ = try await move.look(isMarked: false)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test("A look says what a move would be refused for: the server, its schema, the role; and changes nothing")
+    func looked() async throws {
+        try await TestLedger.run { source in
+            let cluster = try Self.durable.get()
+            let target = try await TestLedger(on: cluster, isMigrated: false)
+            let move = try move(source, target)
+            let none = await obstacle(to: move)
+            #expect(none == nil, "\(none as Any)")
+            try target.psql("ALTER DATABASE \(target.database) SET synchronous_commit = off")
+            let unfit = await obstacle(to: move)
+            guard case .unfit(.unsafe(setting: "synchronous_commit", _)) = unfit else {
+                Issue.record("\(unfit as Any)")
+                return
+            }
+            try target.psql("ALTER DATABASE \(target.database) RESET synchronous_commit")
+            // A role that may not make the schema that it is to use.
+            try cluster.psql("CREATE ROLE move_guest LOGIN")
+            let guest = target.connectionString.replacing("user=postgres", with: "user=move_guest")
+            let forbidden = await obstacle(
+                to: LedgerMove(
+                    from: try TestLedger.settings(source.connectionString),
+                    to: try TestLedger.settings(guest, schema: "relay")))
+            guard case .schema(.noSchema(#""relay""#, role: "move_guest")) = forbidden else {
+                Issue.record("\(forbidden as Any)")
+                return
+            }
+            #expect(try target.psql("SELECT to_regclass('schema_migrations') IS NULL") == "t")
+            try target.psql("CREATE TABLE schema_migrations (version text)")
+            let foreign = await obstacle(to: move)
+            guard case .schema(.foreign) = foreign else {
+                Issue.record("\(foreign as Any)")
+                return
+            }
+            let newer = try await TestLedger(on: cluster)
+            try newer.psql("INSERT INTO schema_migrations (version, name, checksum) VALUES (9999, 'x', '')")
+            let tooNew = await obstacle(to: try self.move(source, newer))
+            guard case .schema(.newer(database: 9_999, _)) = tooNew else {
+                Issue.record("\(tooNew as Any)")
+                return
+            }
+        }
+    }
+
+    @Test("Where a daemon would reach another database than the move, it is refused, before anything is changed")
+    func elsewhere() async throws {
+        try await TestLedger.run { source in
+            let cluster = try Self.durable.get()
+            let target = try await TestLedger(on: cluster, isMigrated: false)
+            let other = try await TestLedger(on: cluster, isMigrated: false)
+            func move(usedBy use: TestLedger) throws -> LedgerMove {
+                LedgerMove(
+                    from: try TestLedger.settings(source.connectionString),
+                    to: try TestLedger.settings(target.connectionString),
+                    usedBy: try TestLedger.settings(use.connectionString))
+            }
+            let refused = [
+                await obstacle(to: try move(usedBy: other)), try await failure(move(usedBy: other)),
+            ]
+            for failure in refused {
+                guard case .elsewhere = failure else {
+                    Issue.record("\(failure as Any)")
+                    return
+                }
+            }
+            #expect(try target.psql("SELECT to_regclass('schema_migrations') IS NULL") == "t")
+            guard case .moved = try await run(move(usedBy: target)) else {
+                Issue.record("not moved")
+                return
+            }
+        }
+    }
+
+    @Test("A ledger is where one was moved to or has begun: not in a bare database, nor in a schema alone")
+    func isLedger() async throws {
+        func isLedger(_ ledger: TestLedger) async throws -> Bool {
+            let connection = try await ledger.connect()
+            let answer = try await connection.withSession { session throws(DatabaseError) in
+                try LedgerContents.isLedger(on: session)
+            }
+            await connection.close()
+            return answer
+        }
+        try await TestLedger.run { ledger in
+            #expect(try await !isLedger(TestLedger(isMigrated: false)))
+            #expect(try await !isLedger(ledger))
+            try ledger.psql("INSERT INTO moves (cluster) VALUES (1)")
+            #expect(try await isLedger(ledger))
+            try ledger.psql("TRUNCATE moves")
+            let daemon = try await ledger.daemon()
+            #expect(try await !isLedger(ledger))
+            await daemon.record([.sample()])
+            #expect(try await isLedger(ledger))
+            // Of a version that had no such table.
+            try ledger.psql("DROP TABLE moves")
+            #expect(try await isLedger(ledger))
+            try await daemon.queue.leave()
+        }
+    }
+
     @Test("Into a bare database: partitions of days long past, sequences, the salt; new rows find their place")
     func bare() async throws {
         try await TestLedger.run { source in

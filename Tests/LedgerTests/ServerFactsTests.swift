@@ -102,6 +102,7 @@ struct ServerFactsTests {
             #expect(facts.role == role && !facts.isSuperuser)
             #expect(
                 try await MissingPrivilege.read(from: pool) == [
+                    MissingPrivilege(object: "SEQUENCE delivery_ids", privilege: "UPDATE"),
                     MissingPrivilege(object: "SEQUENCE event_ids", privilege: "UPDATE"),
                     MissingPrivilege(object: "SEQUENCE event_ids", privilege: "USAGE"),
                     MissingPrivilege(object: "SEQUENCE message_ids", privilege: "UPDATE"),

@@ -43,6 +43,21 @@ import Vocabulary
         #expect(listener.child.output.count == 4)
     }
 
+    @Test("What is refused is said in words, to the sender too; without an id none is shown")
+    func refusals() throws {
+        let directory = try ScratchDirectory()
+        let listener = try listener(directory, [])
+        defer { listener.end() }
+        #expect(try send(to: listener, secret: Receiver.newSecret()).status == 401)
+        let forged = "REFUSED m: webhook-signature is missing, or of another secret, id, time or body"
+        #expect(listener.child.waitForOutput(180) { $0 == forged } != nil, "\(listener.child.output)")
+        let words = "the header webhook-timestamp is missing, or is no number of seconds since 1970"
+        let bare = try HTTPClient(port: listener.port).request("POST", "/", headers: [], body: Array("{}".utf8))
+        #expect(bare.status == 401 && bare.text == words + "\n", "\(bare)")
+        let line = "REFUSED a request without webhook-id: " + words
+        #expect(listener.child.waitForOutput(180) { $0 == line } != nil, "\(listener.child.output)")
+    }
+
     @Test(
         "--share is exact and evenly spread",
         arguments: [("0.2", [5, 10, 15, 20]), ("0.5", [2, 4, 6, 8, 10, 12, 14, 16, 18, 20]), ("0.05", [20])])
@@ -105,7 +120,8 @@ import Vocabulary
             (["--fail", "204"], "300 to 599"), (["--fail", "600"], "300 to 599"), (["--delay", "soon"], "250ms"),
             (["--delay", "0s"], "250ms"), (["--delay", "11m"], "10m"), (["--share", "0.2"], "--fail or --delay"),
             (["--fail", "500", "--share", "0"], "above 0"), (["--fail", "500", "--share", "1.5"], "above 0"),
-            (["--fail", "500", "--share", "nan"], "above 0"),
+            (["--fail", "500", "--share", "nan"], "above 0"), (["--listen", "127.0.0.1"], "has no port"),
+            (["--listen", "db.example.com:80"], "names are not looked up"),
         ])
     func usage(_ options: [String], _ hint: String) throws {
         let command = [try Relay.binary.get(), "listen", "--secret-file", "/nowhere"] + options

@@ -23,6 +23,14 @@ import Vocabulary
             #expect(refused.errors.contains("bad.toml:6:"), "\(command)")
         }
         #expect(try relay.command("check", "--config", "/nowhere/posthouse.toml").end == .exited(78))
+        // Of a database that does not answer nothing is said.
+        let away = try Relay([.init("backend", Receiver())], storage: .given("host=127.0.0.1 port=1 dbname=d"))
+        defer { away.end() }
+        let checked = try away.command("check", "--config", away.configuration)
+        #expect(checked.end == .exited(0) && !checked.errors.contains("could not be counted"), "\(checked)")
+        let lines = checked.errors.split(separator: "\n")
+        let warnings = lines.count(where: { $0.contains("warning: ") })
+        #expect(warnings == 0 || lines.last?.hasPrefix("\(warnings) warning") == true, "\(checked)")
         #expect(try relay.command("sreve").end == .exited(64))
         #expect(try relay.command("--version").output == "0.1.0")
     }
@@ -269,6 +277,31 @@ import Vocabulary
             "    TRANSFER: --user gets, --counterpart-user gives",
             "    SESSION_LOGIN: the anonymous one gives, the user gets (with merge = true)",
         ] { #expect(child.output.contains(line), "\(line) in \(child.output)") }
+    }
+
+    @Test("send by a url that is none is wrong usage: nothing is begun, not even certificates")
+    func wrongURL() throws {
+        let directory = try ScratchDirectory()
+        defer { directory.remove() }
+        let chain = directory.path + "/chain"
+        for more in [["--kind", "apple", "--chain", chain], []] {
+            let words = ["send", "--url", "ftp://127.0.0.1/ingest/x", "--event", "ACTIVATE", "--user", "u"]
+            let child = try ChildProcess([try Relay.binary.get()] + words + more)
+            #expect(child.waitForEnd(180) == .exited(64), "\(more): \(child.errors)")
+            #expect(child.errors.contains { $0.contains("must begin with https:// or http://") }, "\(child.errors)")
+        }
+        #expect(!FileManager.default.fileExists(atPath: chain))
+    }
+
+    @Test("send shows no password that a url holds, whatever else is wrong with it")
+    func passwordInURL() throws {
+        for url in ["https://user:hunter2@127.0.0.1/ingest/x", "htps://user:hunter2@127.0.0.1/ingest/x"] {
+            let words = ["send", "--url", url, "--event", "ACTIVATE", "--user", "u"]
+            let child = try ChildProcess([try Relay.binary.get()] + words)
+            #expect(child.waitForEnd(180) == .exited(64), "\(child.errors)")
+            let said = (child.output + child.errors).joined(separator: "\n")
+            #expect(said.contains("--url must ") && !said.contains("hunter2") && !said.contains("headers"), "\(said)")
+        }
     }
 
     @Test("send does not send what only the platform can prove, and prints it with a word about that")

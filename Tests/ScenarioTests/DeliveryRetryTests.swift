@@ -140,6 +140,14 @@ import Vocabulary
         #expect(other.waitForAccepted(other.count))
         #expect(try eventually { try database.count("deliveries") >= 5 })
         #expect(receiver.count == before)
+        let c = relay.configuration
+        let listed = try relay.command("deliveries", "--state", "waiting", "--config", c)
+        #expect(listed.output.contains("paused until posthouse resume backend"), "\(listed)")
+        let waiting = try relay.json("deliveries", "--state", "waiting", "--integration", "backend")["deliveries"]
+        let rows = try #require(waiting as? [[String: Any]])
+        #expect(rows.count >= 5 && rows.allSatisfy { $0["paused"] as? Bool == true }, "\(rows)")
+        let trace = try relay.command("trace", Self.webhook(1).transaction, "--config", c)
+        #expect(trace.output.contains("→ backend: waits, paused until posthouse resume backend"), "\(trace)")
         #expect(try relay.command("resume", "backend", "--config", relay.configuration).end == .exited(0))
         #expect(try database.drained())
         #expect(receiver.count == other.count)

@@ -200,6 +200,45 @@ import Vocabulary
         #expect(try new.command("quarantine", "--config", new.configuration).output.contains("event_name is missing"))
     }
 
+    @Test("After a move no empty ledger is begun elsewhere: serve says where the ledger went, and how to begin anew")
+    func ledElsewhere() throws {
+        let receiver = try Receiver()
+        let move = try Move([.init("backend", receiver)])
+        defer {
+            move.end()
+            receiver.stop()
+        }
+        _ = try move.fill()
+        let moved = try move.migrate()
+        #expect(moved.end == .exited(0), "\(moved)")
+        // Commands by the old configuration say so, too.
+        let late = try move.old.command("status", "--config", move.old.configuration)
+        #expect(late.end == .exited(78) && late.errors.contains("was moved at"), "\(late)")
+        let check = try move.old.command("check", "--config", move.old.configuration)
+        #expect(check.end == .exited(0) && check.errors.contains("warning: the private cluster in "), "\(check)")
+        let empty = try Relay([.init("backend", receiver)], settings: Move.embedded(in: move.old))
+        defer { empty.end() }
+        func expectRefusal() throws {
+            let refused = try empty.launch()
+            #expect(refused.waitForEnd(180) == .exited(78))
+            let line = refused.errors.first { $0.contains("leads to a database without a ledger") }
+            #expect(line?.contains("was moved at") == true && line?.contains(move.mark) == true, "\(refused.errors)")
+        }
+        try expectRefusal()
+        #expect(try empty.database.value("SELECT to_regclass('events') IS NULL") == "t")
+        #expect(try empty.command("migrate", "--config", empty.configuration).end == .exited(0))
+        try expectRefusal()
+        // Where it went, it is served.
+        try move.new.start()
+        #expect(try move.new.database.count("events") == 20)
+        #expect(move.new.stop() == .exited(0))
+        // The new beginning that it names.
+        try FileManager.default.removeItem(atPath: move.old.directory.path + "/state/cluster")
+        try FileManager.default.removeItem(atPath: move.mark)
+        try empty.start()
+        #expect(try empty.database.count("events") == 0)
+    }
+
     @Test("It is refused, with what to do, and nothing has changed")
     func refused() throws {
         let receiver = try Receiver()

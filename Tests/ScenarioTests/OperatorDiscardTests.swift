@@ -29,6 +29,11 @@ import Vocabulary
         let mixed = try relay.command("quarantine", "discard", ids[1], ids[0], "--config", c)
         #expect(mixed.end == .exited(1) && mixed.output == "1 discarded: \(ids[1])")
         #expect(mixed.errors.contains("\(ids[0]) is not in quarantine"), "\(mixed)")
+        for command in ["retry", "discard"] {
+            let none = try relay.command("quarantine", command, ids[0], ids[1], "--config", c)
+            #expect(none.end == .exited(1), "\(none)")
+            #expect(none.errors.contains("\(ids[0]), \(ids[1]) are not in quarantine"), "\(none)")
+        }
         let rest = try relay.json("quarantine", "discard", "--all")
         #expect(rest["discarded"] as? [Int] == ids.suffix(2).compactMap { Int($0) })
         #expect(rest["dry_run"] as? Bool == false)
@@ -36,6 +41,30 @@ import Vocabulary
         #expect(try relay.json("quarantine", "discard", "--all")["discarded"] as? [Int] == [])
         #expect(try relay.source().post(Array("{}".utf8)) == 200)
         #expect(try relay.database.count("quarantine") == 1)
+    }
+
+    /// The daemon is gone: nobody gives the delivery back while the command looks.
+    @Test("discard leaves what a daemon has leased, says so, and exits 1; a dry run exits 0")
+    func leased() throws {
+        let receiver = try Receiver { _ in .hang }
+        let relay = try Relay.running([.init("backend", receiver, ["timeout": #""120s""#])])
+        defer {
+            relay.end()
+            receiver.stop()
+        }
+        let c = relay.configuration
+        #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
+        #expect(try eventually { try relay.database.count("deliveries", where: "leased_by IS NOT NULL") == 1 })
+        relay.kill()
+        let hint = "1 is in a daemon's hands (posthouse pause backend gives it back)"
+        let dry = try relay.command("discard", "backend", "--dry-run", "--config", c)
+        #expect(dry.end == .exited(0) && dry.output == "0 would be given up for backend; \(hint)", "\(dry)")
+        let real = try relay.command("discard", "backend", "--config", c)
+        #expect(real.end == .exited(1), "\(real)")
+        #expect(real.output == "0 given up for backend, now dead letters; \(hint)", "\(real)")
+        let object = try relay.json("discard", "backend", ended: 1)
+        #expect(object["leased"] as? Int == 1 && object["discarded"] as? Int == 0, "\(object)")
+        #expect(try relay.database.count("deliveries") == 1 && relay.database.count("dead_letters") == 0)
     }
 
     @Test("discard --dead: one integration's, by age, a dry run; what waits and what is another's stays")

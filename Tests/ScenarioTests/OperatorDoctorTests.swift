@@ -67,6 +67,18 @@ import Vocabulary
         #expect(found.contains { $0.text.hasPrefix("other ") && $0.advice == "posthouse resume other" })
     }
 
+    @Test("An integration that an answer 410 has paused while something waits is wrong: the receiver goes first")
+    func gone() throws {
+        let receiver = try Receiver { _ in .status(410) }
+        let relay = try Relay.running([.init("backend", receiver)])
+        defer { relay.end() }
+        #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
+        #expect(try eventually { try relay.database.count("integrations", where: "paused_at IS NOT NULL") == 1 })
+        let found = try findings(relay, ended: 1).filter { $0.area == "deliveries" && $0.state == "wrong" }
+        #expect(found.map(\.advice) == ["repair the receiver, then posthouse resume backend"], "\(found)")
+        #expect(found.allSatisfy { $0.text.contains("410") && $0.text.contains("1 wait") }, "\(found)")
+    }
+
     @Test("A database that is away is one wrong line, without its password; all else is there")
     func databaseAway() throws {
         let text = "host=127.0.0.1 port=1 user=u password=hunter2-of-the-test dbname=d"

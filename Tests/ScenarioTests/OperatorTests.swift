@@ -65,6 +65,21 @@ import Vocabulary
         #expect(try database.value(held) != "0")
     }
 
+    @Test("overdue --environment: in any case of letters, as the API reads it; an unknown one is wrong usage")
+    func overdueEnvironment() throws {
+        let relay = try Relay.running([.init("backend", Receiver())])
+        defer { relay.end() }
+        var sandbox = Webhook("ACTIVATE", .user("u"), purchase: "subs_1", paidDays: 1)
+        sandbox.environment = "SANDBOX"
+        #expect(try relay.source().post(sandbox) == 200)
+        for (environment, count) in [("SANDBOX", 1), ("sandbox", 1), ("prod", 0), ("Production", 0)] {
+            let overdue = try relay.json("overdue", "--environment", environment)["overdue"] as? [Any]
+            #expect(overdue?.count == count, "\(environment)")
+        }
+        let refused = try relay.command("overdue", "--environment", "sandbx", "--config", relay.configuration)
+        #expect(refused.end == .exited(64) && refused.errors.contains("PRODUCTION, SANDBOX"), "\(refused)")
+    }
+
     @Test("audit: 0 and the sums of a sound ledger; 1, what is missing and what to do; backfill then delivers it")
     func audit() throws {
         let receiver = try Receiver()
@@ -149,6 +164,12 @@ import Vocabulary
         isMended.change { $0 = true }
         #expect(try relay.command("replay", "--config", c).end == .exited(64))
         #expect(try relay.command("replay", "--message", "no", "--config", c).end == .exited(64))
+        for ended in [
+            try relay.command("replay", "--since", "1h", "--until", "2h", "--config", c),
+            try relay.command("backfill", "backend", "--since", "1h", "--until", "2h", "--config", c),
+        ] {
+            #expect(ended.end == .exited(64) && ended.errors.contains("is before --since"), "\(ended)")
+        }
         let dry = try relay.command("replay", "--outcome", "dead", "--dry-run", "--config", c)
         #expect(dry.output == "2 would be replayed: backend 2")
         #expect(try relay.database.count("dead_letters") == 2)

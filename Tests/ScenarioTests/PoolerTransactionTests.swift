@@ -47,10 +47,14 @@ import Vocabulary
         /// Lets `direct_url` be another one.
         func name(_ direct: String) throws { try directory.write("direct-url", direct + "\n") }
 
-        func relay(_ integrations: [Relay.Integration], hasDirect: Bool) throws -> Relay {
+        /// - Parameter tables: further tables of the configuration.
+        func relay(
+            _ integrations: [Relay.Integration], hasDirect: Bool, tables: String = ""
+        ) throws -> Relay {
             var settings = ["schema": "\"posthouse\"", "pooling": "\"transaction\""]
             if hasDirect { settings["direct_url"] = "{ file = \"\(directory.path)/direct-url\" }" }
-            return try Relay(integrations, storage: .given(url), databaseSettings: settings)
+            return try Relay(
+                integrations, storage: .given(url), settings: tables, databaseSettings: settings)
         }
 
         /// Daemons that listen for notifications.
@@ -240,5 +244,36 @@ import Vocabulary
         try bed.name(bed.direct + " application_name=another")
         let reported = try relay.reload()
         #expect(reported.contains("changed [database] direct_url"), "\(reported)")
+    }
+
+    @Test("A private cluster does not move by a direct_url of another database; by one of the same it does")
+    func move() throws {
+        let bed = try Bed()
+        let old = try Relay([], storage: .privateCluster)
+        defer { old.end() }
+        try old.start()
+        #expect(try old.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
+        #expect(old.stop() == .exited(0))
+        let new = try bed.relay([], hasDirect: true, tables: Move.embedded(in: old))
+        defer { new.end() }
+        let other = Database(connectionString: try bed.cluster.createDatabase())
+        try other.rows("CREATE SCHEMA posthouse AUTHORIZATION \(Self.role)")
+        try bed.name(other.connectionString.replacing(/user=\w+/, with: "user=\(Self.role)"))
+        let (c, mark) = (new.configuration, old.directory.path + "/state/cluster.moved")
+        for refused in [
+            try new.command("migrate", "--from-embedded", "--dry-run", "--config", c),
+            try new.command("migrate", "--from-embedded", "--config", c),
+        ] {
+            #expect(refused.end == .exited(1), "\(refused)")
+            #expect(refused.errors.contains("direct_url leads to another database than url"), "\(refused)")
+            #expect(!FileManager.default.fileExists(atPath: mark))
+        }
+        #expect(try other.value("SELECT to_regclass('posthouse.events') IS NULL") == "t")
+        try bed.name(bed.direct)
+        let moved = try new.command("migrate", "--from-embedded", "--config", c)
+        #expect(moved.end == .exited(0), "\(moved)")
+        try new.start()
+        #expect(try bed.ledger.count("events") == 1)
+        #expect(try bed.isAppUntouched())
     }
 }

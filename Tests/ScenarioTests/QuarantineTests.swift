@@ -152,6 +152,7 @@ import Vocabulary
         let file = try relay.directory.write("lines", Self.line(of: "purchasely", "subs_1") + "\n")
         let imported = try relay.command("import", "purchasely", file, "--config", c)
         #expect(imported.end == .exited(1) && imported.errors.contains("waits in quarantine"), "\(imported)")
+        #expect(imported.output == "1 line: 0 recorded, 0 known before, 1 left out", "\(imported)")
         let id = try relay.database.value("SELECT id FROM quarantine")
         #expect(try relay.command("quarantine", "retry", id, "--config", c).end == .exited(1))
         #expect(try relay.command("repair", "subs_1", "--config", c).end == .exited(0))

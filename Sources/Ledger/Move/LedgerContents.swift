@@ -24,6 +24,24 @@ package struct LedgerContents: Sendable, Equatable {
             (SELECT count(*) FROM quarantine)
         """, row: LedgerContents.init)
 
+    static let isBegun = Statement<(), Bool>(
+        "contents_is_begun",
+        """
+        SELECT EXISTS (SELECT FROM events) OR EXISTS (SELECT FROM purchases) OR EXISTS (SELECT FROM deliveries)
+            OR EXISTS (SELECT FROM quarantine)
+        """)
+    static let hasMoves = Statement<(), Bool>("contents_has_moves", "SELECT to_regclass('moves') IS NOT NULL")
+    static let isMoved = Statement<(), Bool>("contents_is_moved", "SELECT EXISTS (SELECT FROM moves)")
+
+    /// Whether a ledger was begun there by a webhook, or moved there, though it were empty. Both stay in a dump.
+    package static func isLedger(on session: borrowing Session) throws(DatabaseError) -> Bool {
+        guard try session.run(hasSchema, ()).first == true else { return false }
+        if try session.run(isBegun, ()).first == true { return true }
+        // Schemas before the third have no such table.
+        guard try session.run(hasMoves, ()).first == true else { return false }
+        return try session.run(isMoved, ()).first == true
+    }
+
     package static func read(from pool: Pool) async throws -> LedgerContents {
         try await pool.withSession { session throws(DatabaseError) in
             guard try session.run(hasSchema, ()).first == true,

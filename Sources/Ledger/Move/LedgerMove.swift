@@ -52,24 +52,32 @@ package struct LedgerMove: Sendable {
 
     let source: ConnectionSettings
     let target: ConnectionSettings
+    /// nil: as `target`.
+    private let use: ConnectionSettings?
     private let isDeclared: Bool
 
     /// - Parameters:
     ///   - source: with time-outs long enough to count a whole table, as `target`; nothing else uses its cluster.
+    ///   - use: how a daemon will reach the target, where that is another way.
     ///   - isDeclared: as for `Durability.unsafeServer`, of the target.
-    package init(from source: ConnectionSettings, to target: ConnectionSettings, isDeclared: Bool = false) {
+    package init(
+        from source: ConnectionSettings, to target: ConnectionSettings, usedBy use: ConnectionSettings? = nil,
+        isDeclared: Bool = false
+    ) {
         self.source = source
         self.target = target
+        self.use = use
         self.isDeclared = isDeclared
     }
 
-    /// Reports what there is to move. Both databases stay unchanged.
+    /// Reports what there is to move, or what prevents it. Both databases stay unchanged: what is done to the target's
+    /// schema is rolled back.
     /// - Parameter isMarked: as for `run`.
     package func look(isMarked: Bool) async throws(MoveFailure) -> Outcome {
         let origin = try await origin()
         return try await onTarget { target throws(DatabaseError) in
             try target.decidedTransaction { target throws(DatabaseError) in
-                .rollBack(try self.examine(target, origin, isMarked: isMarked))
+                .rollBack(try self.prepare(target, origin, isMarked: isMarked))
             }
         }
     }
@@ -84,18 +92,9 @@ package struct LedgerMove: Sendable {
     ) async throws(MoveFailure) -> Outcome {
         let origin = try await origin()
         return try await onTarget { target throws(DatabaseError) in
-            if let refusal = try Durability.unsafeServer(on: target, isDeclared: self.isDeclared) {
-                return .failure(.unfit(refusal))
-            }
-            return try target.decidedTransaction { target throws(DatabaseError) in
-                try target.script(
-                    "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = \(Self.lockTimeoutMilliseconds)")
-                try Migrator.holdStarts(on: target)
-                let examined = try self.examine(target, origin, isMarked: isMarked)
-                guard case .success(.moved) = examined else { return .rollBack(examined) }
-                if case .failure(let error) = try Migrator.bringUpToDate(on: target) {
-                    return .rollBack(.failure(.schema(error)))
-                }
+            try target.decidedTransaction { target throws(DatabaseError) in
+                let prepared = try self.prepare(target, origin, isMarked: isMarked)
+                guard case .success(.moved) = prepared else { return .rollBack(prepared) }
                 // The rows may be in the newest form, and a target that an older version prepared is not. A daemon of
                 // that version that died there reads no form any more.
                 try target.script("DELETE FROM daemons WHERE expires_at <= now()")
@@ -122,17 +121,56 @@ package struct LedgerMove: Sendable {
     ) async throws(MoveFailure) -> Outcome {
         let result: Result<Outcome, MoveFailure>
         do throws(DatabaseError) {
-            if try await PoolerProbe.findsPooler(target) {
+            if try await findsPooler() {
                 result = .failure(.unfit(.pooled))
             } else {
                 let connection = try await Connection.open(target)
-                result = try await connection.withSession(body)
+                result = try await connection.withSession {
+                    target throws(DatabaseError) -> Result<Outcome, MoveFailure> in
+                    if let refusal = try Durability.unsafeServer(on: target, isDeclared: self.isDeclared) {
+                        return .failure(.unfit(refusal))
+                    }
+                    guard try self.isWhereUsed(target) else { return .failure(.elsewhere) }
+                    return try body(target)
+                }
                 await connection.close()
             }
         } catch {
             throw error.isLocked ? .locked : .target(error)
         }
         return try result.get()
+    }
+
+    /// Whether a pooler is where none may be.
+    private func findsPooler() async throws(DatabaseError) -> Bool {
+        if try await PoolerProbe.findsPooler(target) { return true }
+        guard let use, use.pooling == .session else { return false }
+        return try await PoolerProbe.findsPooler(use)
+    }
+
+    /// Whether a daemon will find there what is moved: advisory locks are of one database of one running server.
+    private func isWhereUsed(_ target: borrowing Session) throws(DatabaseError) -> Bool {
+        guard let use else { return true }
+        let key = Int64.random(in: .min ... .max)
+        return try target.transaction { target throws(DatabaseError) -> Bool in
+            _ = try target.run(LedgerMark.lock, key)
+            return try target.beside(use) { other throws(DatabaseError) -> Bool in
+                try other.run(LedgerMark.lock, key).first == false
+            }
+        }
+    }
+
+    /// Makes the target ready to take the ledger (`.moved`, with the tables to move), in the current transaction.
+    private func prepare(
+        _ target: borrowing Session, _ origin: MoveOrigin, isMarked: Bool
+    ) throws(DatabaseError) -> Result<Outcome, MoveFailure> {
+        try target.script(
+            "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = \(Self.lockTimeoutMilliseconds)")
+        try Migrator.holdStarts(on: target)
+        let examined = try examine(target, origin, isMarked: isMarked)
+        guard case .success(.moved) = examined else { return examined }
+        if case .failure(let error) = try Migrator.bringUpToDate(on: target) { return .failure(.schema(error)) }
+        return examined
     }
 
     /// Reads the description of the source.

@@ -8,6 +8,8 @@ package enum MoveFailure: Error, CustomStringConvertible {
     case target(DatabaseError)
     /// The target's PostgreSQL is set up in a way that could lose what is acknowledged.
     case unfit(Durability.Refusal)
+    /// A daemon would not find there what is moved.
+    case elsewhere
     case schema(MigrationError)
     /// Somebody else holds locks on the target's tables.
     case locked
@@ -31,6 +33,9 @@ package enum MoveFailure: Error, CustomStringConvertible {
             "the target was cut off as it committed (\(reason)): run this again, it finds out and goes on"
         case .target(let error): "the target: \(error)"
         case .unfit(let refusal): "the target: \(refusal)"
+        case .elsewhere:
+            "[database] direct_url leads to another database than url, where the daemon would not find what is moved: "
+                + "let both lead to one"
         case .schema(let error): "the target: \(error)"
         case .locked:
             "something else works on the tables of the target (a call of this command that still ends, a backup, a "
@@ -60,7 +65,7 @@ package enum MoveFailure: Error, CustomStringConvertible {
     package var provesAbsence: Bool {
         switch self {
         case .schema, .occupied, .unknownTable, .miscounted, .notMarked, .givenUp: true
-        case .source, .target, .unfit, .locked, .inUse, .diverged: false
+        case .source, .target, .unfit, .elsewhere, .locked, .inUse, .diverged: false
         }
     }
 }

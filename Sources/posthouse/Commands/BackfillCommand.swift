@@ -22,6 +22,8 @@ struct BackfillCommand: AsyncParsableCommand {
     @Option(help: .init("Until when, as --since.", valueName: "time")) var until: TimeArgument?
     @Flag(help: "Only say how many it would be.") var dryRun = false
 
+    func validate() throws { try TimeArgument.validate(since: since, until: until) }
+
     func run() async throws {
         try await LedgerCommand.run(file) { configuration, pool in
             let names = try await NamedIntegrations.read(configuration.integrations, in: pool)

@@ -29,6 +29,7 @@ struct CheckCommand: AsyncParsableCommand {
         var warnings = await DaemonsView.warnings(outcome, path: file.path)
         if outcome.errors.isEmpty, let checked = outcome.configuration {
             warnings += eventNameWarnings(checked.sources) + StoreClients.obstacles(to: checked)
+            warnings += moveWarnings(checked)
             warnings += await databaseWarnings(checked)
         }
         if Self.isOfReload, !outcome.outside.credentials.isEmpty, let systemd = await UnitExamination.version(),
@@ -39,10 +40,13 @@ struct CheckCommand: AsyncParsableCommand {
         if output.json {
             Terminal.say { write(outcome, warnings, into: &$0) }
         } else {
-            if !outcome.diagnostics.isEmpty { Terminal.complain(outcome) }
+            for finding in outcome.diagnostics {
+                Terminal.complain(finding.render(coloured: Terminal.errorIsColoured), finding.severity)
+            }
             for warning in warnings {
                 Terminal.complain(PlainText.harmless("\(file.path): warning: \(warning)"), .warning)
             }
+            if !Terminal.errorIsJournal, let count = outcome.count(besides: warnings.count) { Terminal.complain(count) }
         }
         if !outcome.errors.isEmpty, Self.isOfReload {
             // The daemon is not notified of this reload, so the entry that explains it is written here.
@@ -72,6 +76,17 @@ struct CheckCommand: AsyncParsableCommand {
                 "event_names of source \(source.name): \"\($0.key)\" means \"\($0.value)\", which is none of the "
                     + "vendor's default names"
             }
+        }
+    }
+
+    /// Warns of a private cluster whose ledger was moved: `serve` refuses it.
+    private func moveWarnings(_ configuration: Configuration) -> [String] {
+        guard configuration.database.usesPrivateCluster else { return [] }
+        do {
+            try EmbeddedLedger.refuseIfMoved(configuration.embedded.directory)
+            return []
+        } catch {
+            return ["\(error)"]
         }
     }
 
@@ -105,6 +120,10 @@ struct CheckCommand: AsyncParsableCommand {
                     + "no webhook says what became of it; `leeway = \"off\"` keeps the answers"
             }
         } catch {
+            // Only a ledger of a version before has any. A database that does not answer says nothing of that.
+            guard let schema = try? await SchemaVersion.read(from: pool), let version = schema.database,
+                version < schema.program
+            else { return [] }
             return ["it could not be counted how many holders the upgrade answers as without access: \(error)"]
         }
     }

@@ -15,7 +15,8 @@ struct DeliveriesCommand: AsyncParsableCommand {
         discussion: """
             The newest first: by when they were made (waiting), given up (dead) or accepted (delivered). Without \
             --since, those accepted are shown of the last hour. WHY of what waits says when it is tried next and how \
-            the last attempt ended; "blocked by its purchase": another message of the same purchase goes first.
+            the last attempt ended; "blocked by its purchase": another message of the same purchase goes first; \
+            "paused": nothing goes to its integration until posthouse resume.
             """)
 
     @OptionGroup var file: ConfigurationOption
@@ -88,6 +89,7 @@ struct DeliveriesCommand: AsyncParsableCommand {
         case .delivered: return status ?? "-"
         case .dead: return delivery.failure?.withoutEnd ?? status ?? "-"
         case .waiting:
+            if delivery.isPaused { return "paused until posthouse resume \(delivery.integration)" }
             if delivery.isBlocked { return "blocked by its purchase" }
             guard delivery.attempts > 0 else { return "not tried yet" }
             let seconds = delivery.dueAt.map { ($0.milliseconds - ThisProcess.now().milliseconds) / 1_000 } ?? 0
@@ -107,6 +109,7 @@ struct DeliveriesCommand: AsyncParsableCommand {
             json.member("attempts", delivery.attempts)
             json.member("due_at", delivery.dueAt)
             json.member("blocked", delivery.isBlocked)
+            json.member("paused", delivery.isPaused)
             json.member("http_status", delivery.httpStatus)
             json.member("failure", delivery.failure)
             json.member("store_transaction_id", delivery.transaction)

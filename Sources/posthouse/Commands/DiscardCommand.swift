@@ -11,7 +11,7 @@ struct DiscardCommand: AsyncParsableCommand {
         discussion: """
             Meant for one that was removed from the configuration: what waits for it would wait until it is back. Each \
             delivery becomes a dead letter that says so; replay can bring it back. Of an integration that is still \
-            there, what a daemon has leased is left out: pause it first.
+            there, what a daemon has leased is left: pause it first. Exits 1 if any is left.
 
             With --dead what was given up is discarded for good: no replay brings it back, and its events go when \
             [retention] lets them. Until then dead letters are kept.
@@ -49,7 +49,13 @@ struct DiscardCommand: AsyncParsableCommand {
                     if step.isDone { break }
                 }
             }
-            report(waiting, discarded)
+            var left = waiting.leased
+            if !dryRun {
+                // What was delivered meanwhile is not left, and what was recorded meanwhile was not meant.
+                left = min(try await Discard.look(row, in: pool).all, waiting.all - discarded)
+            }
+            report(all: waiting.all, left: left, discarded)
+            if !dryRun, left > 0 { throw ExitCode.failure }
         }
     }
 
@@ -80,21 +86,23 @@ struct DiscardCommand: AsyncParsableCommand {
                 : "\(dropped) discarded, dead letters of \(name)")
     }
 
-    private func report(_ waiting: Discard.Waiting, _ discarded: Int) {
-        let (all, leased) = (waiting.all, waiting.leased)
+    /// - Parameter left: those that a daemon delivers just now.
+    private func report(all: Int, left: Int, _ discarded: Int) {
         if output.json {
             return Terminal.say { json in
                 json.member("integration", name)
                 json.member("dry_run", dryRun)
                 json.member("waiting", all)
-                json.member("leased", leased)
+                json.member("leased", left)
                 json.member("discarded", discarded)
             }
         }
-        let inHand = leased == 0 ? "" : "; \(leased) are in a daemon's hands (posthouse pause \(name) gives them back)"
+        let (verb, pronoun) = left == 1 ? ("is", "it") : ("are", "them")
+        let inHand =
+            left == 0 ? "" : "; \(left) \(verb) in a daemon's hands (posthouse pause \(name) gives \(pronoun) back)"
         Terminal.say(
             dryRun
-                ? "\(all - leased) would be given up for \(name)\(inHand)"
+                ? "\(all - left) would be given up for \(name)\(inHand)"
                 : "\(discarded) given up for \(name), now dead letters\(inHand)")
     }
 }

@@ -18,6 +18,8 @@ struct EmbeddedMove {
     let isDry: Bool
     let output: OutputOption
     private let target: ConnectionSettings
+    /// By `[database] url`, where the target is reached by `direct_url`.
+    private let use: ConnectionSettings?
     private var directory: String { configuration.embedded.directory }
 
     init(_ configuration: Configuration, isDry: Bool, output: OutputOption) throws {
@@ -29,13 +31,13 @@ struct EmbeddedMove {
         self.configuration = configuration
         self.isDry = isDry
         self.output = output
-        // Checks only that the url can be read: where there is one, no private cluster is looked for.
-        _ = try DatabaseAccess.forCommand(configuration)
+        // Where there is a url, no private cluster is looked for.
+        let others = try DatabaseAccess.forCommand(configuration)
         let url: String?
         switch try DirectConnection.forCommand(configuration) {
         case .none: throw Complaint(DirectConnection.needed)
-        case .sameAsOthers: url = DatabaseAccess.url(configuration)
-        case .by: url = configuration.database.directURL?.text
+        case .sameAsOthers: (url, use) = (DatabaseAccess.url(configuration), nil)
+        case .by: (url, use) = (configuration.database.directURL?.text, others)
         }
         target = try DatabaseAccess.settings(
             url ?? "", statementTimeout: Self.statementTimeout,
@@ -114,7 +116,7 @@ struct EmbeddedMove {
             cluster.connectionString, statementTimeout: Self.statementTimeout,
             idleTransactionTimeout: Self.statementTimeout)
         let move = LedgerMove(
-            from: source, to: target, isDeclared: configuration.database.durability == .declared)
+            from: source, to: target, usedBy: use, isDeclared: configuration.database.durability == .declared)
         let outcome: LedgerMove.Outcome
         var migrated = ""
         do {

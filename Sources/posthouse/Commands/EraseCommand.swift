@@ -15,7 +15,7 @@ struct EraseCommand: AsyncParsableCommand {
         commandName: "erase", abstract: "Erase one person's data from the database, and prove it.",
         discussion: """
             Webhooks, messages, deliveries, purchases, transfers, links and mentions elsewhere, of a user and of the \
-            anonymous ids known to be that user. Deliveries that wait are given up and sent to nobody. A late \
+            anonymous ids known to be that user. What waits of the person is given up and sent to nobody. A late \
             duplicate of an erased webhook is still recognised, by a salted hash. Erase the person at the platform \
             first: an event that it sends afterwards is stored as a new one. It ends by looking through the whole \
             database again, and exits 1 if anything is left. The journal, backups and what was delivered are not in \

@@ -14,7 +14,8 @@ struct ImportCommand: AsyncParsableCommand {
             and lines that were recorded before are passed over. So begin it again where it was cut short. Lines of \
             other sources are passed over, too. Receivers are sent nothing.
 
-            Lines that cannot be read or stored are listed with their number and left out; it then exits 1.
+            Lines that cannot be read or stored are listed with their number and left out; it then exits 1. It ends \
+            before the last line only where the database is lost, or does not store \(Limits.importFailedMax) lines.
             """)
 
     @OptionGroup var file: ConfigurationOption
@@ -56,6 +57,7 @@ struct ImportCommand: AsyncParsableCommand {
                 tally.complain()
                 Terminal.say(tally.text)
             }
+            if let obstacle = tally.obstacle { throw Complaint(obstacle) }
             if tally.left > 0 { throw ExitCode.failure }
         }
     }
@@ -76,6 +78,7 @@ struct ImportCommand: AsyncParsableCommand {
                 } else {
                     let began = ContinuousClock.now
                     tally.add(try await importer.record(batch), of: numbered)
+                    if tally.obstacle != nil { return }
                     try await Task.sleep(for: (ContinuousClock.now - began) * Limits.importRestShare)
                 }
             }

@@ -20,6 +20,8 @@ struct ImportTally {
     private var different = 0
     /// Lines that were left out.
     private(set) var left = 0
+    /// Those of them that the database did not serve.
+    private var failed = 0
     /// The first `Limits.importFaultsMax` of them.
     private var faults: [(number: Int, reason: String)] = []
 
@@ -62,8 +64,17 @@ struct ImportTally {
             case .known: known += 1
             case .setAside(let reason): leaveOut(numbered.number, "it waits in quarantine: \(reason)")
             case .refused(let reason): leaveOut(numbered.number, reason)
+            case .failed(let reason):
+                failed += 1
+                leaveOut(numbered.number, reason)
             }
         }
+    }
+
+    /// Why the import ends before its last line; nil: it goes on.
+    var obstacle: String? {
+        guard failed >= Limits.importFailedMax else { return nil }
+        return "it ended there: the database did not store \(failed) lines; once it does, begin the import again"
     }
 
     mutating func add(_ comparisons: [ImportComparison]) {
@@ -96,7 +107,7 @@ struct ImportTally {
             : ["\(recorded) recorded", "\(known) known before"]
         let others = ofOthers > 0 ? ["\(ofOthers) of other sources"] : []
         let out = left > 0 ? ["\(left) left out"] : []
-        return "\(lines) lines: " + (counts + others + out).joined(separator: ", ")
+        return "\(lines) \(lines == 1 ? "line" : "lines"): " + (counts + others + out).joined(separator: ", ")
     }
 
     func write(into json: inout JSONWriter) {

@@ -93,6 +93,12 @@ struct TimeArgument: ExpressibleByArgument {
     }
 
     static let help: String = "2026-11-21T10:00:00Z, 2026-11-21, or how long ago: 30m, 2h, 7d."
+
+    /// Refuses a period that ends before it begins, in which nothing can lie.
+    static func validate(since: TimeArgument?, until: TimeArgument?) throws {
+        guard let since, let until, until.time < since.time else { return }
+        throw ValidationError("--until (\(until.time.iso8601)) is before --since (\(since.time.iso8601))")
+    }
 }
 
 extension Timestamp {

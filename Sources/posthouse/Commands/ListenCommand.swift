@@ -32,6 +32,7 @@ struct ListenCommand: AsyncParsableCommand {
     var share: Double?
 
     func validate() throws {
+        _ = try address()
         if let fail, !OnPurpose.statuses.contains(fail) {
             throw ValidationError("--fail \(fail) is no failure; it is a status from 300 to 599")
         }
@@ -55,13 +56,21 @@ struct ListenCommand: AsyncParsableCommand {
             let receiver = ListenReceiver(
                 verifier: try verifier(), json: json,
                 onPurpose: OnPurpose(status: fail, delay: wait, share: share ?? 1))
-            let address = try ListenAddress(parsing: listen)
+            let address = try address()
             let server = try await HTTPListener.start(
                 listener: .address(address), handler: receiver, group: NIOSingletons.posixEventLoopGroup)
             Terminal.complain("listening on \(server.boundAddress)")
             if let hint = integrationHint(server.boundAddress) { Terminal.complain(hint) }
             _ = await signals.first { _ in true }
             await server.drain(upTo: .seconds(2))
+        }
+    }
+
+    private func address() throws -> ListenAddress {
+        do throws(ListenMistake) {
+            return try ListenAddress(parsing: listen)
+        } catch {
+            throw ValidationError("--listen \(error)")
         }
     }
 

@@ -3,6 +3,7 @@ import HTTPServer
 import JSONText
 import NIOCore
 import NIOPosix
+import Observing
 import Outbound
 import Synchronization
 import Vocabulary
@@ -63,8 +64,14 @@ struct ListenReceiver: IncomingHandler {
                 signature: request.head.first("webhook-signature") ?? "", body: [ByteBuffer(bytes: request.body)],
                 now: ThisProcess.now())
         } catch {
-            if json { reject(id, "\(error)") } else { Terminal.say("REFUSED \(id): \(error)") }
-            return responder.respond(.text(401, "the signature does not hold: \(error)\n"))
+            let reason = error.text
+            if json {
+                reject(id, reason)
+            } else {
+                let subject = id.isEmpty ? "a request without webhook-id" : id
+                Terminal.say(PlainText.harmless("REFUSED \(subject): \(reason)"))
+            }
+            return responder.respond(.text(401, "\(reason)\n"))
         }
         let isMeant = onPurpose.takesNext()
         let delay = isMeant ? onPurpose.delay : .zero
@@ -130,5 +137,16 @@ struct ListenReceiver: IncomingHandler {
         if let user = try? object.string("user_id") { return "user:\(user)" }
         if let anonymous = try? object.string("anonymous_user_id") { return "anon:\(anonymous)" }
         return "?"
+    }
+}
+
+extension StandardWebhooksVerifier.Refusal {
+    fileprivate var text: String {
+        switch self {
+        case .unreadableTimestamp: "the header webhook-timestamp is missing, or is no number of seconds since 1970"
+        case .tooOld: "the time in webhook-timestamp is too long ago"
+        case .tooNew: "the time in webhook-timestamp is too far ahead"
+        case .wrongSignature: "webhook-signature is missing, or of another secret, id, time or body"
+        }
     }
 }

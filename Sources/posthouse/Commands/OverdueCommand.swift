@@ -1,3 +1,4 @@
+import API
 import ArgumentParser
 import Configuration
 import JSONText
@@ -18,7 +19,7 @@ struct OverdueCommand: AsyncParsableCommand {
     @OptionGroup var file: ConfigurationOption
     @OptionGroup var output: OutputOption
     @Option(help: "Only of this source.", completion: NameCompletion.sources) var source: String?
-    @Option(help: "Only of this environment, such as PRODUCTION.") var environment: String?
+    @Option(help: "Only of this environment, such as PRODUCTION, in any case of letters.") var environment: String?
     @Option(help: .init("Go on after a former list: its \"next\".", valueName: "cursor")) var after: String?
     @Option(help: "At most so many, up to 10000.") var limit: Int32 = 50
 
@@ -32,6 +33,7 @@ struct OverdueCommand: AsyncParsableCommand {
     func run() async throws {
         try await LedgerCommand.run(file) { configuration, pool in
             try await LedgerCommand.requireSource(source, configuration, in: pool)
+            let environment = try environment.map { try Self.read($0, configuration) }
             let page = try await OverduePurchase.read(
                 source: source, environment: environment, after: after.flatMap { LookupCursor(written: $0) },
                 limit: limit, leeways: Leeways(configuration.sources), from: pool)
@@ -40,6 +42,16 @@ struct OverdueCommand: AsyncParsableCommand {
             Terminal.say(table(page.entries))
             if let next = page.next { Terminal.complain("the first \(limit); go on with --after \(next.written)") }
         }
+    }
+
+    /// The environment as the ledger spells it, by the rules of the API. One that is misspelt is refused: it would look
+    /// as if nothing were overdue.
+    private static func read(_ environment: String, _ configuration: Configuration) throws -> String {
+        let choice = EnvironmentChoice(configuration.sources)
+        guard let known = choice.read(environment) else {
+            throw Complaint("--\(choice.explanation)", code: Exit.usage)
+        }
+        return known
     }
 
     private func table(_ purchases: [OverduePurchase]) -> Table {

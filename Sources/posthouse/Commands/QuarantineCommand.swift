@@ -62,7 +62,7 @@ struct ShowQuarantine: AsyncParsableCommand {
     func run() async throws {
         try await LedgerCommand.run(file) { configuration, pool in
             guard let (row, body, answer) = try await Quarantine.body(id, in: pool) else {
-                throw QuarantineText.unknown(id)
+                throw QuarantineText.unknown([id])
             }
             let open = configuration.openings[row.source]
             let decoded = open?(body, answer)
@@ -113,7 +113,8 @@ struct RetryQuarantine: AsyncParsableCommand {
             if !results.isEmpty || output.json { report(results) }
             if let lost { throw lost }
             if wanted.isEmpty, all, !output.json { Terminal.complain("nothing is in quarantine") }
-            if let unknown = ids.first(where: { !known.contains($0) }) { throw QuarantineText.unknown(unknown) }
+            let unknown = ids.filter { !known.contains($0) }
+            if !unknown.isEmpty { throw QuarantineText.unknown(unknown) }
             if results.contains(where: { !$0.result.isGone }) { throw ExitCode.failure }
         }
     }
@@ -157,7 +158,8 @@ struct DiscardQuarantine: AsyncParsableCommand {
             let wanted = all ? known : known.filter(Set(ids).contains)
             let gone = dryRun ? wanted : try await Quarantine.discard(wanted, in: pool)
             report(gone)
-            if let unknown = ids.first(where: { !gone.contains($0) }) { throw QuarantineText.unknown(unknown) }
+            let unknown = ids.filter { !gone.contains($0) }
+            if !unknown.isEmpty { throw QuarantineText.unknown(unknown) }
         }
     }
 
@@ -176,8 +178,10 @@ struct DiscardQuarantine: AsyncParsableCommand {
 }
 
 enum QuarantineText {
-    static func unknown(_ id: Int64) -> Complaint {
-        Complaint("\(id) is not in quarantine; posthouse quarantine lists what is")
+    /// - Parameter ids: at least one.
+    static func unknown(_ ids: [Int64]) -> Complaint {
+        let list = ids.map(String.init).joined(separator: ", ") + (ids.count == 1 ? " is" : " are")
+        return Complaint("\(list) not in quarantine; posthouse quarantine lists what is")
     }
 
     static func write(_ row: Quarantine.Row, into json: inout JSONWriter) {

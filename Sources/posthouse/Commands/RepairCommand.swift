@@ -116,8 +116,6 @@ extension RepairReport {
     fileprivate var isImpossible: Bool {
         if case .impossible = verdict { true } else { false }
     }
-
-    fileprivate var isWorthListing: Bool { verdict != .sound || !transfers.isEmpty }
 }
 
 /// Counts of all purchases, and what was found.
@@ -219,10 +217,11 @@ enum RepairText {
     }
 
     private static func outcome(_ report: RepairReport, _ isDry: Bool) -> String {
-        let webhooks = report.webhooks == 1 ? "one stored webhook" : "\(report.webhooks) stored webhooks"
+        let isOne = report.webhooks == 1
+        let webhooks = isOne ? "one stored webhook" : "\(report.webhooks) stored webhooks"
         switch report.verdict {
         case .sound: return "nothing to repair, by \(webhooks)"
-        case .kept: return "differs from what \(webhooks) give, and stays as it is"
+        case .kept: return "differs from what \(webhooks) \(isOne ? "gives" : "give"), and stays as it is"
         case .impossible(let reason): return reason
         case .rebuilt:
             let what = report.wasReadable ? "differed" : "could not be read"

@@ -43,6 +43,7 @@ struct ReplayCommand: AsyncParsableCommand {
         if let message, Identifier(written: message) == nil {
             throw ValidationError("--message \(message) is no message id: msg_ and 32 hex digits")
         }
+        try TimeArgument.validate(since: since, until: until)
     }
 
     func run() async throws {

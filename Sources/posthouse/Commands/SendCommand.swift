@@ -87,6 +87,7 @@ struct SendCommand: AsyncParsableCommand {
             throw ValidationError("--auth \(auth): a source of kind \(kind) has \(possible.joined(separator: ", "))")
         }
         try validateProof()
+        if !print { _ = try endpoint() }
         if let atMs, !Timestamp.writable.contains(Timestamp(milliseconds: atMs)) {
             throw ValidationError("--at-ms lies outside the years 0 to 9999")
         }
@@ -106,6 +107,15 @@ struct SendCommand: AsyncParsableCommand {
         if chain == nil, signs, !print {
             throw ValidationError(
                 "--kind \(kind) needs --chain DIR: the certificates, which are made if there are none")
+        }
+    }
+
+    private func endpoint() throws -> EndpointURL {
+        do throws(EndpointError) {
+            return try EndpointText.read(url)
+        } catch {
+            // Without the URL: what is wrong in it may be a password.
+            throw ValidationError("--url \(error.text)")
         }
     }
 
@@ -162,12 +172,7 @@ struct SendCommand: AsyncParsableCommand {
     }
 
     private func post(_ body: [UInt8], _ headers: [(String, String)], remark: String) async throws {
-        let endpoint: EndpointURL
-        do throws(EndpointError) {
-            endpoint = try EndpointText.read(url)
-        } catch {
-            throw Complaint("--url \(url) \(error.text)", code: Exit.usage)
-        }
+        let endpoint = try endpoint()
         let head = try RequestHead(.post, endpoint, userAgent: "posthouse/\(Posthouse.version)")
         let trust = endpoint.isTLS ? try EndpointTrust.system() : try EndpointTrust.nobody()
         let loop = NIOSingletons.posixEventLoopGroup.next()

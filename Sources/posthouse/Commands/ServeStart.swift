@@ -167,6 +167,7 @@ extension ServeCommand {
             let settings = try DatabaseAccess.settings(target, by: configuration.database)
             let direct = try DirectConnection(configuration.database, as: configuration.database)
             let isDeclared = configuration.database.durability == .declared
+            let moved = cluster == nil ? EmbeddedLedger.Moved(in: configuration.embedded.directory) : nil
             // Taken once: a second try of this process would find it held.
             let lock = ThisProcess.stateLock(configuration)
             if isDeclared { observe(.warning(declaredDurability)) }
@@ -174,8 +175,8 @@ extension ServeCommand {
             var outage = Outage()
             while true {
                 let (from, to) = try await prepare(
-                    settings, direct, isDeclared: isDeclared, path, &outage, observe, mayServeEarly: mayServeEarly,
-                    serveEarly: serveEarly)
+                    settings, direct, isDeclared: isDeclared, moved, path, &outage, observe,
+                    mayServeEarly: mayServeEarly, serveEarly: serveEarly)
                 if from != to { observe(.migrated(from: from, to: to)) }
                 try Task.checkCancellation()
                 do {
@@ -235,18 +236,19 @@ extension ServeCommand {
 
     /// Prepares the database, and waits for one that is still starting. A wrong setting fails at once.
     /// - Parameters:
+    ///   - moved: as for `DatabaseAccess.prepare`.
     ///   - mayServeEarly: the daemon serves without the database and waits for as long as it takes, also for one that
     ///     is there and takes nothing yet, or whose tables others keep from being changed.
     ///   - serveEarly: called then, with the reason.
     private static func prepare(
-        _ settings: ConnectionSettings, _ direct: DirectConnection, isDeclared: Bool, _ path: String,
-        _ outage: inout Outage, _ observe: @escaping Observer, mayServeEarly: Bool,
+        _ settings: ConnectionSettings, _ direct: DirectConnection, isDeclared: Bool, _ moved: EmbeddedLedger.Moved?,
+        _ path: String, _ outage: inout Outage, _ observe: @escaping Observer, mayServeEarly: Bool,
         serveEarly: (_ reason: String) async throws -> Void
     ) async throws -> (from: Int, to: Int) {
         let deadline = ContinuousClock.Instant.now + databasePatience
         while true {
             do {
-                return try await attempt(settings, direct, isDeclared: isDeclared, observe) { reason in
+                return try await attempt(settings, direct, isDeclared: isDeclared, moved, observe) { reason in
                     if mayServeEarly {
                         try await serveEarly(reason)
                     } else {
@@ -272,14 +274,16 @@ extension ServeCommand {
     /// - Parameter waits: called, with the reason, when others keep the tables from being changed, or when it takes
     ///   longer than `preparationPatience`. What it throws ends the attempt.
     private static func attempt(
-        _ settings: ConnectionSettings, _ direct: DirectConnection, isDeclared: Bool, _ observe: @escaping Observer,
-        waits: (_ reason: String) async throws -> Void
+        _ settings: ConnectionSettings, _ direct: DirectConnection, isDeclared: Bool, _ moved: EmbeddedLedger.Moved?,
+        _ observe: @escaping Observer, waits: (_ reason: String) async throws -> Void
     ) async throws -> (from: Int, to: Int) {
         let (reasons, reason) = AsyncStream<String>.makeStream()
         // A task of its own: a wait in PostgreSQL cannot be cancelled, and must not hold up the error of `waits`.
         let work = Task<(from: Int, to: Int), any Error> {
             defer { reason.finish() }
-            return try await DatabaseAccess.prepare(settings, direct: direct, isDeclared: isDeclared) { wait in
+            return try await DatabaseAccess.prepare(
+                settings, direct: direct, isDeclared: isDeclared, moved: moved
+            ) { wait in
                 observe(.warning("\(wait); this daemon starts once they have ended"))
                 reason.yield("\(wait)")
             }

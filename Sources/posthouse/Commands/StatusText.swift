@@ -84,8 +84,8 @@ struct StatusText {
                 return "\(source.name): its requests are refused: "
                     + "journalctl -u posthouse POSTHOUSE_SOURCE=\(source.name) POSTHOUSE_OUTCOME=refused -o cat"
             }
-            return "\(source.name): no webhook was kept yet; its platform sends to "
-                + "https://YOUR-HOST/ingest/\(source.name), and signs by the configured secret"
+            return "\(source.name): no daemon has reported a webhook of it yet (that takes some seconds); its platform "
+                + "sends to https://YOUR-HOST/ingest/\(source.name), and signs by the configured secret"
         }
     }
 

@@ -77,7 +77,7 @@ extension JSONWriter {
 enum TraceText {
     static func render(_ trace: Trace, id: String) -> String {
         var lines = ["\(trace.kind.rawValue) \(id)"]
-        for webhook in trace.webhooks { lines += render(webhook) }
+        for webhook in trace.webhooks { lines += render(webhook, trace.paused) }
         lines.append("access")
         for holding in trace.holdings {
             let word = holding.isActive ? "active  " : "inactive"
@@ -95,7 +95,8 @@ enum TraceText {
             + (holding.isOverdue ? ", overdue: no webhook says what became of it" : "")
     }
 
-    private static func render(_ webhook: Trace.Webhook) -> [String] {
+    /// - Parameter paused: names of integrations.
+    private static func render(_ webhook: Trace.Webhook, _ paused: Set<String>) -> [String] {
         let holder = webhook.holder.isEmpty ? "about nobody" : webhook.holder
         var lines = [
             "\(webhook.receivedAt.iso8601) webhook \(webhook.name) of \(webhook.source) (\(webhook.environment))",
@@ -111,16 +112,19 @@ enum TraceText {
             lines.append(
                 "  message \(message.type) \(message.id)" + (message.transfer.map { ", transfer \($0)" } ?? ""))
             if message.deliveries.isEmpty { lines.append("    no integration selects it, or its attempts are pruned") }
-            for delivery in message.deliveries { lines += render(delivery) }
+            for delivery in message.deliveries {
+                lines += render(delivery, isPaused: paused.contains(delivery.integration))
+            }
         }
         return lines
     }
 
-    private static func render(_ delivery: Trace.Delivery) -> [String] {
+    private static func render(_ delivery: Trace.Delivery, isPaused: Bool) -> [String] {
         let state =
             switch delivery.state {
             case .delivered: "delivered"
             case .givenUp: "given up"
+            case .waiting where isPaused: "waits, paused until posthouse resume \(delivery.integration)"
             case .waiting(_, true): "waits for the message before it"
             case .waiting(let dueAt, false): "waits, due \(dueAt.iso8601)"
             case .dead(let reason): "dead: \(reason)"
@@ -140,7 +144,7 @@ enum TraceJSON {
     static func write(_ trace: Trace, _ id: String, into json: inout JSONWriter) {
         json.member(trace.kind.rawValue, id)
         json.member("cut", trace.isCut)
-        json.member("webhooks", objects: trace.webhooks) { write($0, into: &$1) }
+        json.member("webhooks", objects: trace.webhooks) { write($0, trace.paused, into: &$1) }
         json.member("access", objects: trace.holdings) { holding, json in
             json.member("holder", holding.holder)
             json.member("purchase", holding.purchase)
@@ -151,7 +155,7 @@ enum TraceJSON {
         }
     }
 
-    private static func write(_ webhook: Trace.Webhook, into json: inout JSONWriter) {
+    private static func write(_ webhook: Trace.Webhook, _ paused: Set<String>, into json: inout JSONWriter) {
         json.member("event_id", webhook.eventID)
         json.member("source", webhook.source)
         json.member("environment", webhook.environment)
@@ -168,11 +172,13 @@ enum TraceJSON {
             json.member("message", message.id)
             json.member("type", message.type)
             json.member("transfer", message.transfer)
-            json.member("deliveries", objects: message.deliveries) { write($0, into: &$1) }
+            json.member("deliveries", objects: message.deliveries) { delivery, json in
+                write(delivery, isPaused: paused.contains(delivery.integration), into: &json)
+            }
         }
     }
 
-    private static func write(_ delivery: Trace.Delivery, into json: inout JSONWriter) {
+    private static func write(_ delivery: Trace.Delivery, isPaused: Bool, into json: inout JSONWriter) {
         json.member("delivery", delivery.id)
         json.member("integration", delivery.integration)
         switch delivery.state {
@@ -182,6 +188,7 @@ enum TraceJSON {
             json.member("state", "waiting")
             json.member("due_at", dueAt)
             json.member("blocked", isBlocked)
+            json.member("paused", isPaused)
         case .dead(let reason):
             json.member("state", "dead")
             json.member("reason", reason)

@@ -22,8 +22,9 @@ struct DatabaseExamination {
             return try await DatabaseAccess.withPool(settings) { pool in await ask(pool, target) }
         } catch let complaint as Complaint {
             // The url may be a secret that is not here, the private cluster may be another user's: that says nothing of
-            // the database.
-            let isHidden = complaint.code == Exit.configuration || (!isOwn && geteuid() != 0)
+            // the database. That the private cluster was moved does.
+            let isOfConfiguration = complaint.code == Exit.configuration
+            let isHidden = isOwn ? isOfConfiguration : !isOfConfiguration && geteuid() != 0
             let state: DoctorFinding.State = isHidden ? .unknown : .wrong
             return [DoctorFinding(.database, state, "\(complaint)")]
         } catch {
