@@ -85,7 +85,7 @@ GRANT USAGE, CREATE ON SCHEMA :"schema" TO :"role";
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA :"schema" TO :"role";
 REVOKE INSERT, UPDATE, DELETE ON :"schema".schema_migrations FROM :"role";
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA :"schema" TO :"role";
--- A new period moves them on, and a start where they are behind their tables.
+-- A new period moves them on; so does a start, if a sequence lags its table.
 GRANT UPDATE ON SEQUENCE :"schema".event_ids, :"schema".message_ids, :"schema".delivery_ids TO :"role";
 
 SELECT format('ALTER TABLE %I.%I OWNER TO %I', :'schema', o.relname, :'role')

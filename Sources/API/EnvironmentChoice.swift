@@ -23,8 +23,7 @@ package struct EnvironmentChoice: Sendable {
 
     /// For an error's message.
     package var explanation: String {
-        "environment is none that is known here: \(known.joined(separator: ", ")), in any case of letters; "
-            + "one that only webhooks name is known once it is the key environment of a [[source]]"
+        "environment is none that is known here: \(known.joined(separator: ", ")), in any case of letters"
     }
 
     private static func lowerCased(_ word: String) -> [UInt8] {

@@ -246,9 +246,8 @@ package enum Limits {
     package static let unreadableRemembered = 10_000
     /// How often leaks are looked for (`Sweep`).
     package static let sweepInterval: Duration = .seconds(30)
-    /// A delivery that waits this much longer than any schedule says was written while the database's clock was ahead.
-    /// Clocks that are kept right are corrected by less.
-    package static let dueAheadMargin: Duration = .seconds(3_600)
+    /// The longest wait for an attempt that a configuration may have, with its jitter, and a Retry-After are shorter.
+    package static let dueAheadMax: Duration = .seconds(90 * 86_400)
     /// Whole looks at the queue that put what waits for an integration in order once it has one: two follow a reload at
     /// once, and the others find what was leased meanwhile.
     package static let sweepOrderingLooks = 4

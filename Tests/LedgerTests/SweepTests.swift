@@ -159,7 +159,7 @@ struct SweepTests {
             await daemon.record([.sample("B")])
             #expect(try await daemon.claimAll("all").isEmpty)
             try await daemon.sweep()
-            #expect(daemon.log.warnings.map { $0.hasPrefix("1 deliveries were not due") } == [true])
+            #expect(daemon.log.warnings.map { $0.hasPrefix("the next attempt of 1 deliveries") } == [true])
             let first = try await daemon.claimAll("all")
             #expect(first.map(\.message.type) == ["A"])
             let next = try await daemon.queue.settle(first.map { $0.settled(.accepted) }).unblocked

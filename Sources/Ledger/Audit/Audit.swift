@@ -30,8 +30,6 @@ package struct Audit: Sendable {
     static let countedMax: Int32 = 50_000
     /// Findings kept; more are counted only.
     package static let findingsMax = 1_000
-    /// The longest wait for an attempt, with its jitter and a Retry-After, is shorter.
-    static let dueAheadMax: Duration = .seconds(90 * 86_400)
     /// No lease lasts so long.
     static let leaseMax: Duration = .seconds(86_400)
     /// What is found must be something that a backfill mends, and that leaves out the first day (`Backfill.start`).
@@ -182,7 +180,7 @@ package struct Audit: Sendable {
     }
 
     private mutating func lookAtDeliveries(in pool: Pool) async throws(DatabaseError) {
-        let (due, lease) = (Self.dueAheadMax.wholeMilliseconds, Self.leaseMax.wholeMilliseconds)
+        let (due, lease) = (Limits.dueAheadMax.wholeMilliseconds, Self.leaseMax.wholeMilliseconds)
         let (after, last, only, limit) = (after, ends.delivery, only, limit)
         let isLast = try await lookAtHeld(in: pool) { session throws(DatabaseError) in
             try session.run(AuditStatements.deliveries, (after, last, limit, only, due, lease))

@@ -47,7 +47,7 @@ extension Queue {
         let routes = routes.current
         if !sweep.isMidway { sweep.begin(ordered: routes.ordered) }
         let (from, suspects, ordering, orderless) = (sweep.block, sweep.suspects, sweep.ordering, routes.orderless)
-        let dueAheadMax = routes.dueAheadMax.wholeMilliseconds
+        let dueAheadMax = Limits.dueAheadMax.wholeMilliseconds
         let step = try await reaching { session throws(DatabaseError) -> Step? in
             if try from >= session.run(QueueStatements.blocks, ()).first ?? 0 { return nil }
             let end = from + blocks
@@ -81,8 +81,8 @@ extension Queue {
             observe(
                 .warning(
                     """
-                    \(step.ahead) deliveries were not due for longer than any schedule says, so the database's clock \
-                    seems to have been set back; they are due now
+                    the next attempt of \(step.ahead) deliveries was further ahead than any schedule allows, so the \
+                    database's clock seems to have been set back; they are due now
                     """))
         }
         return false

@@ -16,9 +16,12 @@ package enum Discard {
         package let last: Int64
     }
 
-    package static func look(_ integration: Int32, in pool: Pool) async throws(DatabaseError) -> Waiting {
+    /// - Parameter last: later rows do not count.
+    package static func look(
+        _ integration: Int32, upTo last: Int64 = .max, in pool: Pool
+    ) async throws(DatabaseError) -> Waiting {
         try await pool.withSession { session throws(DatabaseError) in
-            guard let waiting = try session.run(DiscardStatements.look, integration).first else {
+            guard let waiting = try session.run(DiscardStatements.look, (integration, last)).first else {
                 throw .protocolViolation(reason: "counting deliveries came to nothing")
             }
             return waiting
@@ -49,11 +52,11 @@ package enum Discard {
 }
 
 enum DiscardStatements {
-    static let look = Statement<Int32, Discard.Waiting>(
+    static let look = Statement<(Int32, Int64), Discard.Waiting>(
         "discard_look",
         """
         SELECT count(*), count(*) FILTER (WHERE leased_by IS NOT NULL), coalesce(max(id), 0)
-        FROM deliveries WHERE integration = $1
+        FROM deliveries WHERE integration = $1 AND id <= $2
         """, row: Discard.Waiting.init)
 
     static let page = Statement<(Int32, Int64, Int64, Int32), (Int64, Identifier?)>(

@@ -36,8 +36,6 @@ package final class RouteTable: Sendable {
     let orderless: Set<Int32>
     /// Those with `include = ["access"]`.
     let includingAccess: Set<Int32>
-    /// No delivery waits longer for its next attempt, as these are configured.
-    let dueAheadMax: Duration
     /// Of those with `confirm`.
     let confirmTimeouts: [Int32: Duration]
     private let byRow: [Int32: RoutedIntegration]
@@ -49,11 +47,6 @@ package final class RouteTable: Sendable {
         ordered = all.filter { $0.integration.order == .purchase }.map(\.row)
         orderless = Set(all.filter { $0.integration.order == .none }.map(\.row))
         includingAccess = Set(all.filter { $0.integration.include.contains(.access) }.map(\.row))
-        let gaps = all.flatMap { route in
-            route.integration.schedule.gaps.map { $0 * (1 + route.integration.schedule.jitter) }
-        }
-        let others = max(Limits.retryAfterMax, Limits.unreadableRetry.upperBound)
-        dueAheadMax = max(gaps.max() ?? .zero, others) + Limits.dueAheadMargin
         confirmTimeouts = Dictionary(
             firstOf: all.compactMap { route in route.integration.confirmTimeout.map { (route.row, $0) } })
         byRow = Dictionary(firstOf: all, by: \.row)

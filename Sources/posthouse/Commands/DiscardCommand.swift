@@ -49,11 +49,9 @@ struct DiscardCommand: AsyncParsableCommand {
                     if step.isDone { break }
                 }
             }
-            var left = waiting.leased
-            if !dryRun {
-                // What was delivered meanwhile is not left, and what was recorded meanwhile was not meant.
-                left = min(try await Discard.look(row, in: pool).all, waiting.all - discarded)
-            }
+            // What was delivered meanwhile is not left, and what was recorded meanwhile was not meant.
+            let left =
+                dryRun ? waiting.leased : try await Discard.look(row, upTo: waiting.last, in: pool).all
             report(all: waiting.all, left: left, discarded)
             if !dryRun, left > 0 { throw ExitCode.failure }
         }
