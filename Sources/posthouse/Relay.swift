@@ -221,7 +221,7 @@ final class Relay: Sendable {
             observe(
                 .warning(
                     "by the database's clock no daemon ran for some days: in case that clock is ahead, nothing is pruned "
-                        + "and no access is announced as lapsed before tomorrow; see that it is right"))
+                        + "and no access is announced as lapsed for one to two days; see that it is right"))
         } catch {
             observe(.warning("pruning was put off for an hour: \(error)"))
         }

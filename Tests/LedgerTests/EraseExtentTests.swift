@@ -166,4 +166,35 @@ struct EraseExtentTests {
             #expect(try count("device-") == "0" && count("\"erased\"") == "4" && count("nobody") == "396")
         }
     }
+
+    @Test("An id counts as a whole string, in every spelling of JSON; never as a part of a longer one")
+    func spellings() {
+        func id(_ text: String) -> [ErasedID] { [ErasedID(holder: .user(text), standIn: .anonymous("x"))] }
+        func redacted(_ text: String, _ body: String) -> String? {
+            id(text).redacted(Array(body.utf8)).map { String(decoding: $0, as: UTF8.self) }
+        }
+        #expect(
+            redacted("jeff", #"{"a":"jeff","b":["jeffrey","xjeff"]}"#) == #"{"a":"erased","b":["jeffrey","xjeff"]}"#)
+        #expect(redacted("jeff", #"{"a":"jeffrey"}"#) == nil)
+        #expect(
+            redacted("a/ü", #"{"a":"a\/\u00fc","b":"a/\u00FC","c":"a/ü"}"#)
+                == #"{"a":"erased","b":"erased","c":"erased"}"#)
+        #expect(
+            redacted("123", #"{"id":123,"userId" : 123,"x":"{\"user_id\":123}","id":"123","price":123,"ids":[123]}"#)
+                == #"{"id":0,"userId" : 0,"x":"{\"user_id\":0}","id":"erased","price":123,"ids":[123]}"#)
+        #expect(redacted("123", #"{"id":1234,"a_id":123.5,"b_id":0123,"c_id":123e4}"#) == nil)
+        let paid =
+            #""money":{"amount":"10","currency":"EUR","amount_usd":"10","amount_eur":null,"proceeds_usd":null,"#
+            + #""tax":"10","commission":null,"is_refund":false}"#
+        #expect(redacted("10", #"{\#(paid),"a":"10",\#(paid)}"#) == #"{\#(paid),"a":"erased",\#(paid)}"#)
+        #expect(redacted("EUR", "{\(paid)}") == nil)
+        #expect(
+            redacted("10", #"{"money":{"amount":"10","payer":"10"},\#(paid)}"#)
+                == #"{"money":{"amount":"erased","payer":"erased"},\#(paid)}"#, "a platform's own")
+        #expect(redacted("😀", #"["\ud83d\ude00"]"#) == #"["erased"]"#)
+        #expect(redacted(#"q"\"#, #"["q\"\\"]"#) == #"["erased"]"#)
+        #expect(id("jeff").occur(in: Array("user=jeff;".utf8)) && id("jeff").occur(in: Array("jeff".utf8)))
+        #expect(!id("jeff").occur(in: Array("jeffrey, jeff_2".utf8)))
+        #expect(id("a.b|c").expression.contains(#"(a\.b\|c)"#))
+    }
 }

@@ -119,17 +119,17 @@ struct LookupTests {
         let clock = DatabaseClock()
         #expect(clock.now == nil)
         let start = ContinuousClock.now
-        clock.note(seconds(5), taken: start)
+        clock.note(seconds(5), began: start, taken: start)
         let first = clock.now
         #expect(first.map { $0 >= seconds(5) && $0 < seconds(65) } == true)
         // Of a batch that began before that and was committed after it.
-        clock.note(seconds(1_000_000), taken: start - .seconds(1))
+        clock.note(seconds(1_000_000), began: start - .seconds(1), taken: start)
         #expect(clock.now.map { $0 >= seconds(5) && $0 < seconds(1_000_000) } == true)
         // Of a later one: the clock was set back meanwhile.
-        clock.note(seconds(-1_000_000), taken: start + .nanoseconds(1))
+        clock.note(seconds(-1_000_000), began: start + .nanoseconds(1), taken: start)
         #expect(clock.now.map { $0 >= seconds(-1_000_000) && $0 < seconds(5) } == true)
         let slow = DatabaseClock()
-        slow.note(seconds(5), taken: start - .seconds(100))
+        slow.note(seconds(5), began: start - .seconds(100), taken: start - .seconds(100))
         #expect(slow.now.map { $0 >= seconds(105) } == true)
         #expect(Duration.milliseconds(1_999).wholeMilliseconds == 1_999)
         #expect(Duration.nanoseconds(1_999_999).wholeMilliseconds == 1)

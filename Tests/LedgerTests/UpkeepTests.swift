@@ -22,10 +22,11 @@ struct UpkeepTests {
     }
 
     @Test(
-        "Deleting waits where days before yesterday have a partition and yesterday has none: the clock may be ahead",
+        "Deleting waits where older days have a partition and the last two have not: the clock may be ahead",
         arguments: [
-            ([], false), ([100, 101, 102, 103], false), ([99, 100, 101, 102], false), ([40, 41, 99], false),
-            ([98, 100, 101, 102], true), ([40, 41, 42, 43, 100], true), ([103, 104], false),
+            ([], false), ([100, 101, 102, 103], false), ([99, 100, 101, 102], false), ([98, 99, 100], false),
+            ([40, 41, 98, 99, 100], false), ([98, 100, 101], false), ([97, 99, 100, 101], true), ([97, 98, 100], true),
+            ([40, 41, 42, 43, 100], true), ([40, 41, 42, 43, 99, 100, 101, 102], true), ([103, 104], false),
         ] as [(Set<Int32>, Bool)])
     func gap(days: Set<Int32>, isGap: Bool) { #expect(Upkeep.followsGap(100, days) == isGap) }
 

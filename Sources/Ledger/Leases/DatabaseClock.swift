@@ -1,3 +1,4 @@
+import Postgres
 import Synchronization
 package import Vocabulary
 
@@ -6,6 +7,7 @@ package import Vocabulary
 package final class DatabaseClock: Sendable {
     private struct Reading {
         var database: Timestamp
+        var began: ContinuousClock.Instant
         var taken: ContinuousClock.Instant
     }
 
@@ -17,11 +19,16 @@ package final class DatabaseClock: Sendable {
     ///
     /// - Parameters:
     ///   - database: when the transaction began, or a statement outside one.
-    ///   - taken: just before that was sent.
-    func note(_ database: Timestamp, taken: ContinuousClock.Instant) {
+    ///   - began: just before that was sent.
+    func note(_ database: Timestamp, began: ContinuousClock.Instant, on session: borrowing Session) {
+        // Behind a pooler it may have waited before it was run: rather late than ahead.
+        note(database, began: began, taken: session.isBehindPooler ? .now : began)
+    }
+
+    func note(_ database: Timestamp, began: ContinuousClock.Instant, taken: ContinuousClock.Instant) {
         reading.withLock { reading in
-            if let last = reading, taken < last.taken { return }
-            reading = Reading(database: database, taken: taken)
+            if let last = reading, began < last.began { return }
+            reading = Reading(database: database, began: began, taken: taken)
         }
     }
 

@@ -81,11 +81,11 @@ extension DatabaseError {
     /// Whether the batch may be run again: after a collision, and once after a lost connection, because a buyer waits
     /// for each answer, and what was committed after all is then found to be a duplicate. After a statement's time-out
     /// once, unless events are being tried apart because of one. Not after the wait for a lock: its holder is not done
-    /// soon. Nor of events that are tried apart where a smaller batch may succeed, which is tried next.
+    /// soon. Where a smaller batch may succeed it is tried once more, and not at all of events that are tried apart.
     func mayRunAgain(after attempt: Int, isApart: Bool) -> Bool {
         if isLockTimeout { return false }
         if isStatementTimeout { return attempt == 1 && !isApart }
-        if isOfTheSize, isApart { return false }
+        if isOfTheSize { return attempt == 1 && !isApart }
         if isCollision { return attempt < Recorder.collisionsMax }
         return switch self {
         case .connectionLost, .commitUnknown: attempt == 1

@@ -223,7 +223,7 @@ package struct Recorder: Sendable {
                 }
                 if events > 0 { Failpoint.reach(.recordAfterCommit) }
                 if events > 0 { figures.note(events: events, took: .now - began) }
-                if let time = committed.databaseTime { clock.note(time, taken: began) }
+                if let time = committed.databaseTime { clock.note(time, began: began, on: session) }
                 return (Result<RecordEvents.Committed, DatabaseError>.success(committed), reserved)
             } catch {
                 return (.failure(error), reserved)

@@ -16,6 +16,7 @@ struct HistoryLoading {
 
     private let purchase: Identifier
     private let mayLackName: Bool
+    private let ownership: Ownership
     private let read: Repair.Reader
     private var history: PurchaseHistory
     private var holders: Set<Holder> = []
@@ -33,10 +34,11 @@ struct HistoryLoading {
 
     init(
         _ purchase: Identifier, hash: Identifier, scope: Scope, key: String, kind: Purchase.Kind, mayLackName: Bool,
-        read: @escaping Repair.Reader
+        ownership: Ownership, read: @escaping Repair.Reader
     ) {
         self.purchase = purchase
         self.mayLackName = mayLackName
+        self.ownership = ownership
         self.read = read
         history = PurchaseHistory(purchase: purchase, hash: hash, scope: scope, key: key, kind: kind)
     }
@@ -170,7 +172,7 @@ struct HistoryLoading {
             for row in try session.run(RepairStatements.firstIdentifies, wanted) where !row.wasKnown {
                 firsts[row.event] = (row.identity, row.install)
             }
-            try readLinks(of: installs, on: session)
+            if ownership == .exclusive { try readLinks(of: installs, on: session) }
         }
         var last: Int64 = -1
         while statementsRead < Self.statementsMax {

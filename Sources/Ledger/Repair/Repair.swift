@@ -132,7 +132,7 @@ package struct Repair: Sendable {
         }
         let history = try HistoryLoading(
             purchase, hash: row.hash ?? row.id, scope: row.scope, key: row.key, kind: row.purchaseKind,
-            mayLackName: rules.mayLackName, read: read
+            mayLackName: rules.mayLackName, ownership: rules.ownership, read: read
         ).run(eventsKept: eventsKept, on: session)
         let rebuilt = Rebuilding(history: history, rules: self.rules).run()
         let decision = RepairDecision(history, stored: stored, rebuilt: rebuilt, rules: rules)

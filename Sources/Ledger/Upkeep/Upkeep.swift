@@ -74,9 +74,10 @@ package struct Upkeep: Sendable {
         }
     }
 
-    /// Whether there are partitions of attempts from before yesterday, and none of yesterday: no daemon ran for some
-    /// days, or the database's clock is ahead. What is deleted by a clock that is wrong does not come back, so deleting
-    /// waits for the next day, by when somebody can have set it.
+    /// Whether there are older partitions of attempts, and not those of yesterday and the day before: no daemon ran for
+    /// some days, or the database's clock is ahead. What is deleted by a clock that is wrong does not come back, so
+    /// deleting waits for one to two days, by when somebody can have set it. Two, because by a clock that is ahead a
+    /// day may begin a moment later.
     package func followsGap() async throws(DatabaseError) -> Bool {
         try await pool.withSession { session throws(DatabaseError) in
             guard let today = try session.run(Self.today, ()).first else { return false }
@@ -86,7 +87,7 @@ package struct Upkeep: Sendable {
 
     /// - Parameter days: those that have a partition.
     static func followsGap(_ today: Int32, _ days: Set<Int32>) -> Bool {
-        !days.contains(today - 1) && days.contains { $0 < today }
+        !(days.contains(today - 1) && days.contains(today - 2)) && days.contains { $0 < today - 2 }
     }
 
     /// Makes the missing partitions, in the current transaction.
