@@ -25,8 +25,8 @@ package enum APILimits {
     static let answerTimeout = Limits.acknowledgementTimeout
     /// How far the times of statements may be ahead of the database's clock, which may have been set back.
     static let clockLeadMax: Duration = .seconds(5)
-    /// What an install holds as of a time so far ahead of the database's clock is older than a statement that comes
-    /// after it: a platform's clock may be ahead. What is as of a later time does not move the statement.
+    /// A statement about an install is dated after what the install holds, because a platform's clock may be ahead; but
+    /// not after what is dated further ahead of the database's clock than this.
     static let heldAheadMax: Duration = .seconds(60)
     /// Retry-After of a 503 for the client.
     static let retryAfterSeconds = 1

@@ -23,10 +23,8 @@ package struct LoadOutcome: Sendable {
     }
 
     /// `3 errors, 1 warning`; nil where there is neither.
-    package var countLine: String? { count(besides: 0) }
-
-    /// The same, with warnings that were found elsewhere.
-    package func count(besides others: Int) -> String? {
+    /// - Parameter others: warnings that were found elsewhere.
+    package func count(besides others: Int = 0) -> String? {
         let counts = [(errors.count, "error"), (warnings.count + others, "warning")]
             .filter { $0.0 > 0 }
             .map { "\($0.0) \($0.1)\($0.0 == 1 ? "" : "s")" }
@@ -34,9 +32,10 @@ package struct LoadOutcome: Sendable {
     }
 
     /// All findings, and the count in the last line. Ends with a newline; empty where there is nothing to report.
-    package func render(coloured: Bool = false) -> String {
-        guard let countLine else { return "" }
-        return (diagnostics.map { $0.render(coloured: coloured) } + [countLine, ""]).joined(separator: "\n")
+    /// - Parameter others: warnings that were found elsewhere.
+    package func render(coloured: Bool = false, and others: [String] = []) -> String {
+        guard let count = count(besides: others.count) else { return "" }
+        return (diagnostics.map { $0.render(coloured: coloured) } + others + [count, ""]).joined(separator: "\n")
     }
 }
 

@@ -5,8 +5,6 @@ import Vocabulary
 package enum DeliveryFindings {
     /// An integration whose oldest delivery waits longer than this, in seconds, is mentioned.
     private static let oldestNoted: Double = 3_600
-    /// How the reason of a pause begins that a receiver's answer has caused: 410 (`DeliveryDecision`).
-    private static let pausedByAnswer = "answered 410"
 
     /// A configured integration: by its name and its host alone, because the rest of its url may be secret.
     package struct Receiver: Sendable, Hashable {
@@ -57,7 +55,7 @@ package enum DeliveryFindings {
         let waiting = integration.waiting == 0 ? "nothing waits" : "\(integration.waiting) wait\(oldest ?? "")"
         var found: [DoctorFinding] = []
         if integration.pausedAt != nil, integration.waiting > 0,
-            let reason = integration.pauseReason, reason.hasPrefix(pausedByAnswer)
+            let reason = integration.pauseReason, reason != Pauses.byHand
         {
             // Resumed before that, it is paused again by the next answer.
             found.append(

@@ -86,9 +86,6 @@ extension Session {
         }
     }
 
-    /// Whether what is sent may wait for a session of the server before it is run.
-    package var isBehindPooler: Bool { wire.settings.pooling == .transaction }
-
     /// Whether a statement that came now would have no transaction, and would find what other clients have set.
     var needsTransaction: Bool {
         wire.settings.pooling == .transaction && wire.pipelined.isEmpty && wire.transactionStatus == PQTRANS_IDLE

@@ -120,8 +120,8 @@ package enum Limits {
     package static let importOrdinalMax = 1_000
     /// Lines that are left out and said one by one; further ones are counted.
     package static let importFaultsMax = 1_000
-    /// Lines that the database did not serve, one by one, after which an import ends: it is not the lines then. More
-    /// than the transactions of one purchase are.
+    /// An import ends after so many lines that failed even when tried one by one: then the database is the cause. More
+    /// than one purchase has transactions, so that one damaged purchase does not end it.
     package static let importFailedMax = 500
     /// Purchases, or links, that an export looks at at once.
     package static let exportPageRows: Int32 = 500
@@ -246,7 +246,8 @@ package enum Limits {
     package static let unreadableRemembered = 10_000
     /// How often leaks are looked for (`Sweep`).
     package static let sweepInterval: Duration = .seconds(30)
-    /// The longest wait for an attempt that a configuration may have, with its jitter, and a Retry-After are shorter.
+    /// Longer than any wait for an attempt: than the longest gap that a configuration may have, with its jitter, and
+    /// than any Retry-After.
     package static let dueAheadMax: Duration = .seconds(90 * 86_400)
     /// Whole looks at the queue that put what waits for an integration in order once it has one: two follow a reload at
     /// once, and the others find what was leased meanwhile.

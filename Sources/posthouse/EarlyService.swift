@@ -86,7 +86,7 @@ extension OpenListeners.Handlers {
         stores.adopt(configuration.sources)
         // Nothing is given to the ledger: a queue that is closed refuses it, and no look-up is made.
         let queue = RecordQueue()
-        queue.close(because: "this daemon waits for its database")
+        queue.close(because: EarlyOperations.obstacle)
         let lookups = Enricher.Lookups.unreachable
         ingest = Ingest(
             sources: configuration.sources, stores: stores, lookups: lookups, queue: queue,
@@ -103,7 +103,7 @@ private struct EarlyOperations: OperationalPaths {
     let observatory: Observatory
 
     /// Without the cause, which may name the database: these pages need no token, and the journal has it.
-    private static let obstacle = "this daemon waits for its database"
+    static let obstacle = "this daemon waits for its database"
 
     func admit(_ head: IncomingHead, isInner: Bool) -> Admission {
         switch head.path {

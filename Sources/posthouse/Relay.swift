@@ -209,24 +209,48 @@ final class Relay: Sendable {
 
     private static func beginPeriod(_ upkeep: Upkeep, _ observe: Observer) async -> Bool {
         do { return try await upkeep.beginPeriod() } catch {
-            observe(.warning("beginning a period was put off for an hour: \(error)"))
+            observe(
+                .warning(
+                    "moving sequences that are behind their tables, and beginning a period, were put off for an hour: "
+                        + "\(error)"))
             return false
         }
     }
 
+    private static func lookOverPeriods(_ upkeep: Upkeep, _ observe: Observer) async {
+        do { try await upkeep.lookOverPeriods() } catch {
+            observe(.warning("the planner's statistics of a new period were not made: \(error)"))
+        }
+    }
+
     /// Whether what is over by the database's clock may be announced and deleted.
-    private static func mayPrune(_ upkeep: Upkeep, _ observe: Observer) async -> Bool {
+    /// - Parameter held: since when it may not; where that is long ago it may, whatever the partitions show.
+    private static func mayPrune(
+        _ upkeep: Upkeep, held: inout ContinuousClock.Instant?, _ observe: Observer
+    ) async -> Bool {
         do {
-            guard try await upkeep.followsGap() else { return true }
-            observe(
-                .warning(
-                    "by the database's clock no daemon ran for some days: in case that clock is ahead, nothing is pruned "
-                        + "and no access is announced as lapsed for one to two days; see that it is right"))
+            guard try await upkeep.followsGap() else {
+                held = nil
+                return true
+            }
         } catch {
             observe(.warning("pruning was put off for an hour: \(error)"))
+            return false
         }
+        let since = held ?? .now
+        held = since
+        if .now - since > heldMax { return true }
+        observe(
+            .warning(
+                """
+                by the database's clock no daemon ran for more than two weeks; in case that clock is ahead, nothing is \
+                pruned and no access is announced as lapsed for two days at most: compare it with the true time, and \
+                set it if it is wrong
+                """))
         return false
     }
+
+    private static let heldMax: Duration = .seconds(48 * 3_600)
 
     /// Makes the coming partitions, announces lapsed access and prunes every hour. Prunes the memory of duplicates,
     /// which reads a whole table, once a day.
@@ -236,7 +260,10 @@ final class Relay: Sendable {
         _ observe: @escaping Observer
     ) async {
         var hour = 23
-        var isPeriodNew = isPeriodNew
+        var held: ContinuousClock.Instant?
+        if isPeriodNew {
+            await lookOverPeriods(Upkeep(pool: pool, retention: configuration.current.retention), observe)
+        }
         var pause = Failpoint.upkeepInterval ?? firstUpkeep
         while (try? await Task.sleep(for: pause)) != nil {
             pause = Failpoint.upkeepInterval ?? .seconds(3_600)
@@ -249,12 +276,8 @@ final class Relay: Sendable {
                 do { try await body() } catch { observe(.warning("\(what) was put off for an hour: \(error)")) }
             }
             await attempt("making the partitions of the coming days") { try await upkeep.preparePartitions() }
-            let hasBegun = await beginPeriod(upkeep, observe)
-            if hasBegun || isPeriodNew {
-                isPeriodNew = false
-                await attempt("statistics of the new period") { try await upkeep.lookOverPeriods() }
-            }
-            guard await mayPrune(upkeep, observe) else { continue }
+            if await beginPeriod(upkeep, observe) { await lookOverPeriods(upkeep, observe) }
+            guard await mayPrune(upkeep, held: &held, observe) else { continue }
             // Before ends are pruned.
             await attempt("announcing lapsed access") {
                 try await Lapses(pool: pool, routes: routes, leeways: Leeways(current.sources)).announce()

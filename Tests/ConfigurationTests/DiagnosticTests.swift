@@ -243,7 +243,7 @@ import Testing
         #expect(Set(lines) == [2, 3, 4, 5, 7, 8, 10])
         #expect(outcome.errors.count == 9)
         #expect(outcome.configuration == nil)
-        #expect(outcome.countLine == "9 errors")
+        #expect(outcome.count() == "9 errors")
         #expect(outcome.count(besides: 1) == "9 errors, 1 warning")
     }
 
@@ -298,7 +298,7 @@ import Testing
         #expect(!outcome.render().contains("\u{1B}"))
         #expect(outcome.render(coloured: true).contains("\u{1B}[1;31merror: "))
         #expect(Harness().check(Harness.minimal).render() == "")
-        #expect(Harness().check("x = 1").countLine == "1 error, 2 warnings")
+        #expect(Harness().check("x = 1").count() == "1 error, 2 warnings")
     }
 
     @Test func aLineThatIsNoTOMLIsShownWhereItHoldsNoSecret() {

@@ -39,7 +39,7 @@ struct LookupTests {
                     switch delivery.state {
                     case .givenUp: "\(delivery.integration) given up \(delivery.attempts.map(\.outcome))"
                     case .delivered: "\(delivery.integration) delivered \(delivery.attempts.map(\.outcome))"
-                    case .waiting(_, let isBlocked): "\(delivery.integration) waiting \(isBlocked)"
+                    case .waiting(_, let isBlocked, _): "\(delivery.integration) waiting \(isBlocked)"
                     case .dead(let reason): "\(delivery.integration) dead \(reason) \(delivery.attempts.map(\.number))"
                     }
                 }
@@ -119,18 +119,26 @@ struct LookupTests {
         let clock = DatabaseClock()
         #expect(clock.now == nil)
         let start = ContinuousClock.now
-        clock.note(seconds(5), began: start, taken: start)
-        let first = clock.now
-        #expect(first.map { $0 >= seconds(5) && $0 < seconds(65) } == true)
+        func note(_ clock: DatabaseClock, _ time: Int64, began: Duration, took: Duration = .zero) {
+            clock.note(seconds(time), began: start + began, ended: start + began + took)
+        }
+        note(clock, 5, began: .zero)
+        #expect(clock.now.map { $0 >= seconds(5) && $0 < seconds(1_000) } == true)
         // Of a batch that began before that and was committed after it.
-        clock.note(seconds(1_000_000), began: start - .seconds(1), taken: start)
-        #expect(clock.now.map { $0 >= seconds(5) && $0 < seconds(1_000_000) } == true)
+        note(clock, 1_000_000, began: .seconds(-1))
+        #expect(clock.now.map { $0 < seconds(1_000) } == true)
+        // Kept back on its way: the clock would be ahead by as much.
+        note(clock, 1_000_000, began: .nanoseconds(1), took: .seconds(8))
+        #expect(clock.now.map { $0 < seconds(1_000) } == true)
         // Of a later one: the clock was set back meanwhile.
-        clock.note(seconds(-1_000_000), began: start + .nanoseconds(1), taken: start)
+        note(clock, -1_000_000, began: .nanoseconds(1))
         #expect(clock.now.map { $0 >= seconds(-1_000_000) && $0 < seconds(5) } == true)
         let slow = DatabaseClock()
-        slow.note(seconds(5), began: start - .seconds(100), taken: start - .seconds(100))
+        note(slow, 5, began: .seconds(-100))
         #expect(slow.now.map { $0 >= seconds(105) } == true)
+        let late = DatabaseClock()
+        note(late, 5, began: .seconds(-100), took: .seconds(100))
+        #expect(late.now.map { $0 >= seconds(5) && $0 < seconds(100) } == true)
         #expect(Duration.milliseconds(1_999).wholeMilliseconds == 1_999)
         #expect(Duration.nanoseconds(1_999_999).wholeMilliseconds == 1)
     }

@@ -4,7 +4,8 @@ import Vocabulary
 @testable import Ledger
 
 /// Where every event names somebody, nothing of what daemons have stored and announced may change. Oracle: a digest of
-/// the same histories, which the version before nameless facts gave.
+/// the same histories, which the version before nameless facts gave; the one with logins was taken anew when a login
+/// ceased to pass on what had ended without a stated end, and without that rule it is still the former one.
 @Suite("Purchases whose events always name somebody")
 struct NamedOnlyTests {
     /// FNV-1a, 64 bits (draft-eastlake-fnv-17, section 2).

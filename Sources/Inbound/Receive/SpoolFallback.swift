@@ -61,7 +61,8 @@ package final class SpoolFallback: Sendable {
         return ticket
     }
 
-    /// The ledger is given a webhook: if its time is over from now on, it is the ledger that is silent.
+    /// Notes that the ledger has the webhook. If it is late from here on, the database is silent; before that, only its
+    /// store's API is slow.
     func given(_ ticket: UInt64) {
         state.withLock { state in
             if let index = state.watched.index(forKey: ticket) { state.watched.values[index].isGiven = true }

@@ -64,8 +64,8 @@ package struct Importer: Sendable {
             if events.count == 1, error.isOfTheEvent {
                 return [.refused(reason: "the database cannot store it: \(error)")]
             }
-            let mayBeOneEvent = error.mayBeOneEvent || error.isTimeout || error.isOfTheSize && events.count > 1
-            guard mayBeOneEvent, !error.isOfTheLedger else { throw error }
+            let isOfSome = error.mayBeOneEvent || error.isTimeout || error.isOfTheSize && events.count > 1
+            guard isOfSome, !error.isOfTheLedger else { throw error }
             if events.count == 1, isApart || !error.isTimeout {
                 return [.failed(reason: "the database did not store it, try it again later: \(error)")]
             }
@@ -97,10 +97,10 @@ package struct Importer: Sendable {
                 }
             } catch  where mode != .insertIfAbsent && error.isThereAlready {
                 mode = .insertIfAbsent
-            } catch  where error.isLockTimeout && (events.count > 1 || !isApart) {
+            } catch
+                where error.isLockTimeout && (events.count > 1 || !isApart) || error.isOfTheSize && events.count > 1
+            {
                 // In halves: the other lines do not wait, nor do webhooks for what a larger part has locked.
-                throw error
-            } catch  where error.isOfTheSize && events.count > 1 {
                 throw error
             } catch  where error.isCollision || error.isLockTimeout || error.isOfFormBefore || error.isWithoutPartition
             {
@@ -127,10 +127,10 @@ package struct Importer: Sendable {
 }
 
 extension DatabaseError {
-    /// Whether every line would fail: a table or a right is missing (class 42), or COMMIT is refused.
+    /// Whether every line would fail: a table or a right is missing (class 42).
     fileprivate var isOfTheLedger: Bool {
         guard case .refused(let refusal) = self else { return false }
-        return refusal.sqlState.conditionClass == "42" || refusal.isOfCommit
+        return refusal.sqlState.conditionClass == "42"
     }
 }
 

@@ -1,4 +1,3 @@
-import Postgres
 import Synchronization
 package import Vocabulary
 
@@ -7,28 +6,28 @@ package import Vocabulary
 package final class DatabaseClock: Sendable {
     private struct Reading {
         var database: Timestamp
-        var began: ContinuousClock.Instant
         var taken: ContinuousClock.Instant
     }
+
+    /// A reading that takes longer says too little: the network, or a pooler, may have kept it back.
+    private static let readingMax: Duration = .seconds(1)
 
     private let reading = Mutex<Reading?>(nil)
 
     package init() {}
 
-    /// Takes a reading, unless a later one is known: a transaction may take long to commit.
+    /// Takes a reading, unless it took long or a later one is known. The first one is taken anyhow, and is then rather
+    /// late than ahead.
     ///
     /// - Parameters:
     ///   - database: when the transaction began, or a statement outside one.
     ///   - began: just before that was sent.
-    func note(_ database: Timestamp, began: ContinuousClock.Instant, on session: borrowing Session) {
-        // Behind a pooler it may have waited before it was run: rather late than ahead.
-        note(database, began: began, taken: session.isBehindPooler ? .now : began)
-    }
-
-    func note(_ database: Timestamp, began: ContinuousClock.Instant, taken: ContinuousClock.Instant) {
+    ///   - ended: when it was answered.
+    func note(_ database: Timestamp, began: ContinuousClock.Instant, ended: ContinuousClock.Instant = .now) {
+        let isQuick = ended - began <= Self.readingMax
         reading.withLock { reading in
-            if let last = reading, began < last.began { return }
-            reading = Reading(database: database, began: began, taken: taken)
+            if let last = reading, !isQuick || began < last.taken { return }
+            reading = Reading(database: database, taken: isQuick ? began : ended)
         }
     }
 

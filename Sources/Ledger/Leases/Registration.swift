@@ -153,7 +153,7 @@ package final class Registration: Sendable {
                     (key, version, leaseDuration.wholeMilliseconds, LedgerForm.current.rawValue, session.lockSalt)
                 ).first
             }
-            if let (_, time) = registered { clock.note(time, began: began, on: session) }
+            if let (_, time) = registered { clock.note(time, began: began) }
             try readForm(on: session)
             return registered
         }
@@ -168,7 +168,7 @@ package final class Registration: Sendable {
         let renewed = try await pool.withSession { [self] session throws(DatabaseError) in
             let began = ContinuousClock.now
             let renewed = try session.run(QueueStatements.renew, (id, leaseDuration.wholeMilliseconds))
-            if let time = renewed.first { clock.note(time, began: began, on: session) }
+            if let time = renewed.first { clock.note(time, began: began) }
             try readForm(on: session)
             return renewed
         }

@@ -14,8 +14,8 @@ package struct Sweep: Sendable {
     fileprivate var suspects: Set<Int64> = []
     /// The integrations with an order, each with the whole looks since it has one, up to `Limits.sweepOrderingLooks`.
     private var looks: [Int32: Int] = [:]
-    /// Those of which this look also finds what was recorded while they had no order. At the start these are all: what
-    /// they had before is not known.
+    /// Integrations whose earlier deliveries this look puts in order. After the start these are all ordered ones,
+    /// because what order they had before is not known.
     fileprivate var ordering: [Int32] = []
 
     package init() {}

@@ -35,8 +35,7 @@ package struct ListedDelivery: Sendable {
             let names = Dictionary(firstOf: try session.run(Pauses.names, ()))
             let row = names.first { $0.value == integration }?.key
             if integration != nil, row == nil { return nil }
-            let pauses = try state == .waiting ? session.run(QueueStatements.pauses, ()) : []
-            let paused = Set(pauses.map { row, _ in row })
+            let paused = try state == .waiting ? Pauses.paused(on: session) : []
             let statement =
                 switch state {
                 case .waiting: DeliveryListStatements.waiting

@@ -53,7 +53,8 @@ package struct Trace: Sendable {
         case delivered
         /// It was discarded, or its dead letter was discarded or replayed.
         case givenUp
-        case waiting(dueAt: Timestamp, isBlocked: Bool)
+        /// - Parameter isPaused: nothing goes to its integration now.
+        case waiting(dueAt: Timestamp, isBlocked: Bool, isPaused: Bool)
         case dead(reason: String)
     }
 
@@ -90,8 +91,6 @@ package struct Trace: Sendable {
     package let webhooks: [Webhook]
     /// Whether there may be more: older webhooks, or more messages, attempts or holders.
     package let isCut: Bool
-    /// Names of the integrations that are paused: what waits for them is due and does not go.
-    package let paused: Set<String>
     /// Access to the purchases that these webhooks are about, or that the holder has who was asked for, each as of an
     /// event time.
     package let holdings: [Holding]
@@ -112,8 +111,6 @@ package struct Trace: Sendable {
             let attempts = try session.run(TraceStatements.attempts, (rows, attemptsMax))
             let holder = handle.holder(as: found.kind)?.storageKey
             let holdings = try session.run(TraceStatements.holdings, (found.rows, messagesMax, holder))
-            let paused = Set(try session.run(QueueStatements.pauses, ()).map { row, _ in row })
-            let names = try session.run(Pauses.names, ())
             let findings = Dictionary(grouping: attempts + waiting + dead, by: \.message)
             for index in messages.indices { messages[index].add(findings[messages[index].row] ?? []) }
             let byEvent = Dictionary(grouping: messages, by: \.event)
@@ -130,7 +127,6 @@ package struct Trace: Sendable {
                 kind: found.kind, webhooks: webhooks,
                 isCut: webhooks.count >= Int(limit) || messages.count >= Int(messagesMax)
                     || attempts.count >= Int(attemptsMax) || holdings.count >= Int(messagesMax),
-                paused: Set(names.filter { row, _ in paused.contains(row) }.map { _, name in name }),
                 holdings: holdings.map { Holding($0, leeways) })
         }
     }
@@ -177,11 +173,11 @@ enum TraceStatements {
     }
 
     private static func waitingDelivery(
-        delivery: Int64, message: Int64, integration: String, dueAt: Timestamp, isBlocked: Bool
+        delivery: Int64, message: Int64, integration: String, dueAt: Timestamp, isBlocked: Bool, isPaused: Bool
     ) -> TraceFinding {
         TraceFinding(
             delivery: delivery, message: message, integration: integration,
-            content: .state(.waiting(dueAt: dueAt, isBlocked: isBlocked)))
+            content: .state(.waiting(dueAt: dueAt, isBlocked: isBlocked, isPaused: isPaused)))
     }
 
     private static func deadLetter(
@@ -230,7 +226,8 @@ enum TraceStatements {
             SELECT DISTINCT coalesce(t.purchase, e.purchase) AS purchase
             FROM messages m \(RowByID.event("m.event", as: "e")) LEFT JOIN transfers t ON t.id = m.transfer
             WHERE m.id = ANY ($1))
-        SELECT d.id, d.message, i.name, (extract(epoch FROM d.due_at) * 1000)::bigint, d.blocked
+        SELECT d.id, d.message, i.name, (extract(epoch FROM d.due_at) * 1000)::bigint, d.blocked,
+               i.paused_at IS NOT NULL
         FROM (
             SELECT w.* FROM chosen JOIN deliveries w ON w.purchase = chosen.purchase WHERE w.message = ANY ($1)
             UNION ALL

@@ -130,7 +130,7 @@ package struct LedgerMove: Sendable {
                     if let refusal = try Durability.unsafeServer(on: target, isDeclared: self.isDeclared) {
                         return .failure(.unfit(refusal))
                     }
-                    guard try self.isWhereUsed(target) else { return .failure(.elsewhere) }
+                    if let use = self.use, try !LedgerMark.isSame(target, as: use) { return .failure(.elsewhere) }
                     return try body(target)
                 }
                 await connection.close()
@@ -146,18 +146,6 @@ package struct LedgerMove: Sendable {
         if try await PoolerProbe.findsPooler(target) { return true }
         guard let use, use.pooling == .session else { return false }
         return try await PoolerProbe.findsPooler(use)
-    }
-
-    /// Whether a daemon will find there what is moved: advisory locks are of one database of one running server.
-    private func isWhereUsed(_ target: borrowing Session) throws(DatabaseError) -> Bool {
-        guard let use else { return true }
-        let key = Int64.random(in: .min ... .max)
-        return try target.transaction { target throws(DatabaseError) -> Bool in
-            _ = try target.run(LedgerMark.lock, key)
-            return try target.beside(use) { other throws(DatabaseError) -> Bool in
-                try other.run(LedgerMark.lock, key).first == false
-            }
-        }
     }
 
     /// Makes the target ready to take the ledger (`.moved`, with the tables to move), in the current transaction.

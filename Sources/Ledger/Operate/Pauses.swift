@@ -9,16 +9,19 @@ package enum Pauses {
         case unknown(known: [String])
     }
 
-    private static let byHand = "paused by hand"
+    /// The reason of a pause by hand; every other one is a receiver's answer.
+    package static let byHand = "paused by hand"
 
     static let names = Statement<(), (Int32, String)>(
         "pauses_names", "SELECT id, name FROM integrations ORDER BY name")
 
     /// Rows of the integrations that are paused.
     package static func paused(in pool: Pool) async throws -> Set<Int32> {
-        try await pool.withSession { session throws(DatabaseError) in
-            Set(try session.run(QueueStatements.pauses, ()).map { row, _ in row })
-        }
+        try await pool.withSession { session throws(DatabaseError) in try paused(on: session) }
+    }
+
+    static func paused(on session: borrowing Session) throws(DatabaseError) -> Set<Int32> {
+        Set(try session.run(QueueStatements.pauses, ()).map { row, _ in row })
     }
 
     /// - Parameter routes: integrations that may ask for a message about the pause.

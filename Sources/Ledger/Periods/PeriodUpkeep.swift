@@ -11,8 +11,9 @@ extension Upkeep {
     private static let statisticsTarget = 10
     private static let statisticsPatience: Duration = .seconds(600)
 
-    /// Begins the next period when it is due; runs after the start and every hour. Its partitions come first, and once
-    /// they are committed its first id: until then the period before goes on.
+    /// Moves on sequences that are behind their tables, and begins the next period when it is due; runs at the start,
+    /// before anything is recorded, and every hour. The partitions of a period come first, and once they are committed
+    /// its first id: until then the period before goes on.
     /// - Returns: whether it did.
     @discardableResult
     package func beginPeriod() async throws -> Bool {

@@ -5,6 +5,7 @@ extension DatabaseError {
     /// Whether one event of many can be the cause; everything else is a temporary failure of the database.
     var mayBeOneEvent: Bool {
         switch self {
+        case .refused(let refusal) where refusal.isOfCommit: false
         case .refused, .protocolViolation: !isConnectionLevel && !isRetryable && !isOfFormBefore && !isWithoutPartition
         case .connectFailed, .connectionLost, .timedOut, .commitUnknown: false
         }

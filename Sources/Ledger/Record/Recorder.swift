@@ -110,8 +110,8 @@ package struct Recorder: Sendable {
         } catch let error as DatabaseError
             where events.count > 1 && (error.mayBeOneEvent || error.isTimeout || error.isOfTheSize)
         {
-            let isTimed = error.isTimeout || error.isOfTheSize
-            let deadline = isTimed ? deadline ?? .now + Limits.isolationTimeout : deadline
+            let hasDeadline = error.isTimeout || error.isOfTheSize
+            let deadline = hasDeadline ? deadline ?? .now + Limits.isolationTimeout : deadline
             let middle = events.count / 2
             await record(Array(events[..<middle]), apartUntil: deadline)
             await record(Array(events[middle...]), apartUntil: deadline)
@@ -223,7 +223,7 @@ package struct Recorder: Sendable {
                 }
                 if events > 0 { Failpoint.reach(.recordAfterCommit) }
                 if events > 0 { figures.note(events: events, took: .now - began) }
-                if let time = committed.databaseTime { clock.note(time, began: began, on: session) }
+                if let time = committed.databaseTime { clock.note(time, began: began) }
                 return (Result<RecordEvents.Committed, DatabaseError>.success(committed), reserved)
             } catch {
                 return (.failure(error), reserved)

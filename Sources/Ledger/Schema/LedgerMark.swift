@@ -57,21 +57,27 @@ package struct LedgerMark: Sendable, Hashable {
         if let refusal { return refusal }
         guard mark == self else { return Self.otherLedger }
         guard pool.isReachable else { return nil }
-        let key = Int64.random(in: .min ... .max)
         do throws(DatabaseError) {
-            let isSame = try await pool.withSession { session throws(DatabaseError) -> Bool in
-                try session.transaction { session throws(DatabaseError) -> Bool in
-                    _ = try session.run(Self.lock, key)
-                    return try session.beside(settings) { other throws(DatabaseError) -> Bool in
-                        try other.run(Self.lock, key).first == false
-                    }
-                }
+            let isSame = try await pool.withSession { session throws(DatabaseError) in
+                try Self.isSame(session, as: settings)
             }
             return isSame ? nil : Self.otherLedger
         } catch {
             // The pool's connections had ended, which it has only now found out.
             if !pool.isReachable { return nil }
             throw error
+        }
+    }
+
+    /// Whether other settings lead to the database of a session: advisory locks are of one database of one running
+    /// server.
+    static func isSame(_ session: borrowing Session, as settings: ConnectionSettings) throws(DatabaseError) -> Bool {
+        let key = Int64.random(in: .min ... .max)
+        return try session.transaction { session throws(DatabaseError) -> Bool in
+            _ = try session.run(lock, key)
+            return try session.beside(settings) { other throws(DatabaseError) -> Bool in
+                try other.run(lock, key).first == false
+            }
         }
     }
 

@@ -34,17 +34,28 @@ extension Upkeep {
             let today = try session.run(Self.today, ()).first ?? 0
             // The oldest first, stopping at the first that cannot be dropped, so that the kept attempts have no gap
             // (`Backfill.knownFrom`).
-            let past = try session.run(Self.partitions, ()).filter { $0.day < today - days }.sorted { $0.day < $1.day }
-            for (name, _) in past {
-                try session.transaction { session throws(DatabaseError) in
-                    // The name matched attempts_ and eight digits, so it is safe in the statement.
-                    try session.script("\(Self.lockTimeout(Self.lockWaitMax)); DROP TABLE IF EXISTS \(name)")
-                }
+            let known = try session.run(Self.partitions, ()).sorted { $0.day < $1.day }
+            for (name, day) in known where day < today - days { try Self.drop(name, on: session) }
+            // Made by a clock that was ahead, and no sign that a daemon ran then (`followsGap`).
+            for (name, day) in known where day > today + Int32(Self.partitionsAhead) {
+                try Self.drop(name, ifEmpty: true, on: session)
             }
             return today
         }
         try await pruneByPages(PruneStatements.strayPages, PruneStatements.strays, today - days)
         try await pruneByPages(PruneStatements.discardPages, PruneStatements.discards, today - days)
+    }
+
+    /// - Parameter name: matched attempts_ and eight digits, so it is safe in the statement.
+    private static func drop(
+        _ name: String, ifEmpty: Bool = false, on session: borrowing Session
+    ) throws(DatabaseError) {
+        let drop = "DROP TABLE IF EXISTS \(name)"
+        let guarded = "IF NOT EXISTS (SELECT FROM \(name)) THEN \(drop); END IF"
+        try session.transaction { session throws(DatabaseError) in
+            try session.script(
+                "\(lockTimeout(lockWaitMax)); " + (ifEmpty ? "DO $$ BEGIN \(guarded); END $$" : drop))
+        }
     }
 
     /// Prunes old events whose messages are all settled and no dead letters, with their messages: those that lie below

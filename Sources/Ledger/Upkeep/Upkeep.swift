@@ -74,10 +74,10 @@ package struct Upkeep: Sendable {
         }
     }
 
-    /// Whether there are older partitions of attempts, and not those of yesterday and the day before: no daemon ran for
-    /// some days, or the database's clock is ahead. What is deleted by a clock that is wrong does not come back, so
-    /// deleting waits for one to two days, by when somebody can have set it. Two, because by a clock that is ahead a
-    /// day may begin a moment later.
+    /// Whether the partitions of attempts have a gap of more than `gapMax` days, and at most two days follow it: no
+    /// daemon ran for so long, or the database's clock is ahead. What is deleted by a clock that is wrong does not come
+    /// back, so deleting waits, and somebody can set it. Two days, because by such a clock a day may begin a moment
+    /// later.
     package func followsGap() async throws(DatabaseError) -> Bool {
         try await pool.withSession { session throws(DatabaseError) in
             guard let today = try session.run(Self.today, ()).first else { return false }
@@ -85,9 +85,15 @@ package struct Upkeep: Sendable {
         }
     }
 
+    /// A daemon that runs now and then leaves gaps, too.
+    private static let gapMax: Int32 = 14
+
     /// - Parameter days: those that have a partition.
     static func followsGap(_ today: Int32, _ days: Set<Int32>) -> Bool {
-        !(days.contains(today - 1) && days.contains(today - 2)) && days.contains { $0 < today - 2 }
+        var first = today
+        while days.contains(first - 1) { first -= 1 }
+        guard today - first < 2, let former = days.filter({ $0 < first }).max() else { return false }
+        return first - former > gapMax
     }
 
     /// Makes the missing partitions, in the current transaction.

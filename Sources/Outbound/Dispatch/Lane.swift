@@ -19,10 +19,9 @@ final class Lane {
     /// Attempts that this daemon gave up: leased, untried as far as is known, to be given back.
     private var givenUp: [Delivery] = []
     private var isStopping = false
-    /// Another lane has taken its place, or none: what its endpoint answers now may be of a former address.
-    private var isRetired = false
-    /// How often it was opened: what an attempt from before a pause is answered says nothing of after it.
-    private var openings = 0
+    /// Changes when the lane is opened or retired: an answer to an attempt of a former one may be of a former address,
+    /// or from before a pause.
+    private var generation = 0
     private var isCut = false
     /// Calls `pump` when a slot of the rate may be there.
     private var alarm: Scheduled<Void>?
@@ -55,7 +54,7 @@ final class Lane {
         loop.preconditionInEventLoop()
         guard !isStopping else { return }
         state.reopen()
-        openings += 1
+        generation += 1
         isRunning = true
         let bound = NIOLoopBound(self, eventLoop: loop)
         dispatchBuffer.open(route.row) { [loop] deliveries in
@@ -86,7 +85,7 @@ final class Lane {
         while isRunning, let start = nextStart() {
             let delivery = start.delivery
             dispatchBuffer.release(route.row, 1, bytes: delivery.message.bytes)
-            let isOutdated = { [self, openings] in isRetired || openings != self.openings }
+            let isOutdated = { [self, generation] in generation != self.generation }
             path.deliver(delivery, isProbe: start.isProbe, isOutdated: isOutdated) { [self] end in
                 switch end {
                 case .settled(let health): state.finished(start, health, at: .now())
@@ -230,7 +229,7 @@ final class Lane {
 
     /// Closes for good: another lane replaces it, or none does.
     func retire() {
-        isRetired = true
+        generation += 1
         stop()
     }
 

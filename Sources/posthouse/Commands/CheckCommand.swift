@@ -40,13 +40,7 @@ struct CheckCommand: AsyncParsableCommand {
         if output.json {
             Terminal.say { write(outcome, warnings, into: &$0) }
         } else {
-            for finding in outcome.diagnostics {
-                Terminal.complain(finding.render(coloured: Terminal.errorIsColoured), finding.severity)
-            }
-            for warning in warnings {
-                Terminal.complain(PlainText.harmless("\(file.path): warning: \(warning)"), .warning)
-            }
-            if !Terminal.errorIsJournal, let count = outcome.count(besides: warnings.count) { Terminal.complain(count) }
+            Terminal.complain(outcome, and: warnings.map { PlainText.harmless("\(file.path): warning: \($0)") })
         }
         if !outcome.errors.isEmpty, Self.isOfReload {
             // The daemon is not notified of this reload, so the entry that explains it is written here.

@@ -32,10 +32,11 @@ enum Terminal {
         complain(text.split(separator: "\n").map { "<\(priority.rawValue)>\($0)" }.joined(separator: "\n"))
     }
 
-    /// Prints all errors and warnings of a configuration.
-    static func complain(_ outcome: LoadOutcome) {
-        guard errorIsJournal else { return complain(outcome.render(coloured: errorIsColoured)) }
+    /// Prints all errors and warnings of a configuration, warnings that were found elsewhere, and how many they are.
+    static func complain(_ outcome: LoadOutcome, and others: [String] = []) {
+        guard errorIsJournal else { return put(outcome.render(coloured: errorIsColoured, and: others), STDERR_FILENO) }
         for diagnostic in outcome.diagnostics { complain(diagnostic.render(), diagnostic.severity) }
+        for warning in others { complain(warning, .warning) }
     }
 
     /// Runs a command's body. An error goes to `report`, which by default prints it after the program's name, and

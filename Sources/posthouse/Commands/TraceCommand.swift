@@ -77,7 +77,7 @@ extension JSONWriter {
 enum TraceText {
     static func render(_ trace: Trace, id: String) -> String {
         var lines = ["\(trace.kind.rawValue) \(id)"]
-        for webhook in trace.webhooks { lines += render(webhook, trace.paused) }
+        for webhook in trace.webhooks { lines += render(webhook) }
         lines.append("access")
         for holding in trace.holdings {
             let word = holding.isActive ? "active  " : "inactive"
@@ -95,8 +95,7 @@ enum TraceText {
             + (holding.isOverdue ? ", overdue: no webhook says what became of it" : "")
     }
 
-    /// - Parameter paused: names of integrations.
-    private static func render(_ webhook: Trace.Webhook, _ paused: Set<String>) -> [String] {
+    private static func render(_ webhook: Trace.Webhook) -> [String] {
         let holder = webhook.holder.isEmpty ? "about nobody" : webhook.holder
         var lines = [
             "\(webhook.receivedAt.iso8601) webhook \(webhook.name) of \(webhook.source) (\(webhook.environment))",
@@ -112,21 +111,19 @@ enum TraceText {
             lines.append(
                 "  message \(message.type) \(message.id)" + (message.transfer.map { ", transfer \($0)" } ?? ""))
             if message.deliveries.isEmpty { lines.append("    no integration selects it, or its attempts are pruned") }
-            for delivery in message.deliveries {
-                lines += render(delivery, isPaused: paused.contains(delivery.integration))
-            }
+            for delivery in message.deliveries { lines += render(delivery) }
         }
         return lines
     }
 
-    private static func render(_ delivery: Trace.Delivery, isPaused: Bool) -> [String] {
+    private static func render(_ delivery: Trace.Delivery) -> [String] {
         let state =
             switch delivery.state {
             case .delivered: "delivered"
             case .givenUp: "given up"
-            case .waiting where isPaused: "waits, paused until posthouse resume \(delivery.integration)"
-            case .waiting(_, true): "waits for the message before it"
-            case .waiting(let dueAt, false): "waits, due \(dueAt.iso8601)"
+            case .waiting(_, _, true): "waits, paused until posthouse resume \(delivery.integration)"
+            case .waiting(_, true, false): "waits for the message before it"
+            case .waiting(let dueAt, false, false): "waits, due \(dueAt.iso8601)"
             case .dead(let reason): "dead: \(reason)"
             }
         return ["    → \(delivery.integration): \(state)"]
@@ -144,7 +141,7 @@ enum TraceJSON {
     static func write(_ trace: Trace, _ id: String, into json: inout JSONWriter) {
         json.member(trace.kind.rawValue, id)
         json.member("cut", trace.isCut)
-        json.member("webhooks", objects: trace.webhooks) { write($0, trace.paused, into: &$1) }
+        json.member("webhooks", objects: trace.webhooks) { write($0, into: &$1) }
         json.member("access", objects: trace.holdings) { holding, json in
             json.member("holder", holding.holder)
             json.member("purchase", holding.purchase)
@@ -155,7 +152,7 @@ enum TraceJSON {
         }
     }
 
-    private static func write(_ webhook: Trace.Webhook, _ paused: Set<String>, into json: inout JSONWriter) {
+    private static func write(_ webhook: Trace.Webhook, into json: inout JSONWriter) {
         json.member("event_id", webhook.eventID)
         json.member("source", webhook.source)
         json.member("environment", webhook.environment)
@@ -172,19 +169,17 @@ enum TraceJSON {
             json.member("message", message.id)
             json.member("type", message.type)
             json.member("transfer", message.transfer)
-            json.member("deliveries", objects: message.deliveries) { delivery, json in
-                write(delivery, isPaused: paused.contains(delivery.integration), into: &json)
-            }
+            json.member("deliveries", objects: message.deliveries) { write($0, into: &$1) }
         }
     }
 
-    private static func write(_ delivery: Trace.Delivery, isPaused: Bool, into json: inout JSONWriter) {
+    private static func write(_ delivery: Trace.Delivery, into json: inout JSONWriter) {
         json.member("delivery", delivery.id)
         json.member("integration", delivery.integration)
         switch delivery.state {
         case .delivered: json.member("state", "delivered")
         case .givenUp: json.member("state", "given_up")
-        case .waiting(let dueAt, let isBlocked):
+        case .waiting(let dueAt, let isBlocked, let isPaused):
             json.member("state", "waiting")
             json.member("due_at", dueAt)
             json.member("blocked", isBlocked)
