@@ -105,6 +105,10 @@ package actor PrivateCluster {
                 .warning(
                     "PostgreSQL (process \(process.pid)) wrote no checkpoint in \(limit) and "
                         + "was ended without it: the next start replays its log first"))
+            // The children of a killed postmaster end once they see that it is gone; the caller may be cancelled, this
+            // is not. Where one stays, the next start names it.
+            let (data, sockets) = (launcher.paths.data, server.socketDirectory)
+            await Task.detached { try? await Predecessor.clear(data: data, socketDirectory: sockets) }.value
         }
         lock = nil
         launcher.observe(.clusterStopped)
