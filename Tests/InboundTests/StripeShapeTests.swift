@@ -139,9 +139,9 @@ struct StripeShapeTests {
         arguments: [
             ("customer.subscription.created", "SUBSCRIPTION_STARTED", [.gain]),
             ("customer.subscription.updated", "customer.subscription.updated", [.gain]),
-            ("customer.subscription.paused", "SUBSCRIPTION_PAUSED", [.loss]),
+            ("customer.subscription.paused", "SUBSCRIPTION_PAUSED", [.naming, .loss]),
             ("customer.subscription.resumed", "SUBSCRIPTION_UNPAUSED", [.gain]),
-            ("customer.subscription.deleted", "SUBSCRIPTION_TERMINATED", [.loss]),
+            ("customer.subscription.deleted", "SUBSCRIPTION_TERMINATED", [.naming, .loss]),
             ("customer.subscription.trial_will_end", "customer.subscription.trial_will_end", []),
             ("invoice.paid", "SUBSCRIPTION_RENEWED", [.gain, .naming]),
             ("invoice.payment_failed", "invoice.payment_failed", []),

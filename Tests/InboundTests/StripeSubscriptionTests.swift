@@ -203,14 +203,30 @@ struct StripeSubscriptionTests {
         let event = try stripe(Fixtures.subscription(row.name, row.fields, previous: row.previous))
         #expect(event.name == "customer.subscription." + row.name)
         #expect(event.type == (row.type.isEmpty ? event.name : row.type))
-        #expect(event.facts.map(\.kind) == (row.fact.map { [$0] } ?? []))
         #expect(event.transaction?.status == row.status)
-        for fact in event.facts {
-            #expect(fact.at == Fixtures.time(Fixtures.at, row.rank))
-            #expect(fact.until == row.until.map { Fixtures.time($0) })
-            #expect(fact.holder == .user("ada") && fact.isNamed && !fact.isRevoked)
-        }
-        #expect(event.occurredAt == Fixtures.time(Fixtures.at))
+        let (at, until) = (Fixtures.time(Fixtures.at, row.rank), row.until.map { Fixtures.time($0) })
+        let ada = Holder.user("ada")
+        let expected: [Fact] =
+            switch row.fact {
+            case nil: []
+            // What ends is the subscription, for whoever has it.
+            case .loss?:
+                [
+                    Fact(kind: .naming, holder: ada, at: at),
+                    Fact(kind: .loss, holder: .anonymous("cus_1"), at: at, until: until, isNamed: false),
+                ]
+            case let kind?: [Fact(kind: kind, holder: ada, at: at, until: until)]
+            }
+        #expect(event.facts == expected)
+        #expect(event.asOf == (row.fact == nil ? event.occurredAt : at))
+        #expect(event.holder == ada && event.occurredAt == Fixtures.time(Fixtures.at))
+    }
+
+    @Test("Without a customer, who is documented to be there, an end is that of the user in the metadata")
+    func endWithoutCustomer() throws {
+        let event = try stripe(Fixtures.subscription("deleted", [("customer", nil)]))
+        let at = Fixtures.time(Fixtures.at, 999)
+        #expect(event.facts == [Fact(kind: .loss, holder: .user("ada"), at: at)])
     }
 
     /// Oracle: "The subscription continues to create invoices" (the page "Subscriptions overview", past_due).

@@ -356,7 +356,9 @@ struct StripeTypes {
             "livemode": isLive, "pending_webhooks": 1, "request": NSNull(), "type": name, "data": data,
         ]
         var holders: [String: Bool] = access == .unsaid ? [:] : [holder: access != .hasNot]
-        if access == .named { holders["anon:cus_\(number)"] = false }
+        // The end of a subscription is stated of whoever has it.
+        let isEnd = access == .hasNot && name.hasPrefix("customer.subscription.")
+        if access == .named || isEnd { holders["anon:cus_\(number)"] = false }
         if let loser = passesFrom ?? endsFor { holders["user:" + user(loser)] = false }
         notices.append(
             StoreNotice(

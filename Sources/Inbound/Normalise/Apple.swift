@@ -64,7 +64,8 @@ package struct Apple: SourceAdapter {
             isRevoked: transaction.time(.milliseconds("revocationDate")) != nil,
             isOver: end.map { $0 <= occurredAt } ?? false,
             status: status,
-            renews: try renewal.text("autoRenewStatus").map { $0 == "1" })
+            renews: try renewal.text("autoRenewStatus").map { $0 == "1" },
+            isFamilyShared: Self.isFamilyShared(transaction))
         let meaning = AppleNames.meaning(of: name, details)
         let purchase = try purchase(in: transaction, details)
         let holder = purchase.map { self.holder(in: transaction, $0, source) }
@@ -102,19 +103,19 @@ package struct Apple: SourceAdapter {
         return name
     }
 
-    /// The members of which a payload has one; each names its app.
-    private static let subjects = ["data", "summary", "appData", externalPurchase]
-    private static let externalPurchase = "externalPurchaseToken"
-
+    /// By the members that name the app: those that are known here, then those that Apple has added.
     private func scope(in fields: BodyFields, source: Source) throws(Unreadable) -> Scope {
         var app = source.app
         var environment: String?
-        for key in Self.subjects {
+        let added = fields.keys.filter { key in
+            !AppleProof.subjects.contains(key) && fields.object(key)?.contains("bundleId") ?? false
+        }
+        for key in AppleProof.subjects + added {
             guard let subject = fields.object(key) else { continue }
             if app == nil { app = try subject.text("bundleId") }
             if environment != nil { continue }
             environment =
-                if key == Self.externalPurchase {
+                if key == AppleProof.externalPurchase {
                     try Self.environment(ofExternalPurchase: subject)
                 } else {
                     try subject.text("environment").map(SharedWords.environment)
@@ -186,17 +187,21 @@ package struct Apple: SourceAdapter {
 
     /// The price in thousandths of the currency's unit, for the whole quantity and after a discount
     /// (developer.apple.com/documentation/appstoreservernotifications/price). Nobody was charged for what a member of
-    /// a family shares.
+    /// a family shares, and of several seats it is "the average price per seat", which nobody was charged either, as
+    /// Apple's page of TransactionMultiSeatInfo has it.
     private func money(in transaction: BodyFields, _ name: AppleName) -> Money? {
-        if (try? transaction.text("inAppOwnershipType")) == Self.familyShared { return nil }
+        if Self.isFamilyShared(transaction) { return nil }
+        let price = transaction.object("multiSeatInfo") == nil ? transaction.decimal("price", minorDigits: 3) : nil
         return Money(
-            amount: transaction.decimal("price", minorDigits: 3)?.withoutTrailingZeros,
-            currency: transaction.currency("currency"), isRefund: name.type == AppleNames.refund)
+            amount: price?.withoutTrailingZeros, currency: transaction.currency("currency"),
+            isRefund: name.type == AppleNames.refund)
     }
 
     // MARK: Holders
 
-    private static let familyShared = "FAMILY_SHARED"
+    private static func isFamilyShared(_ transaction: BodyFields) -> Bool {
+        (try? transaction.text("inAppOwnershipType")) == "FAMILY_SHARED"
+    }
 
     private func holder(in transaction: BodyFields, _ purchase: Purchase, _ source: Source) -> Holder {
         // What is no UUID is no token, however long it is.
@@ -212,7 +217,7 @@ package struct Apple: SourceAdapter {
     ) -> [Fact] {
         guard let purchase, let holder else { return [] }
         let own = Holder.anonymous(purchase.key)
-        let isShared = (try? transaction.text("inAppOwnershipType")) == Self.familyShared
+        let isShared = Self.isFamilyShared(transaction)
         func fact(_ kind: Fact.Kind, of holder: Holder) -> Fact {
             Fact(
                 kind: kind, holder: holder, at: occurredAt, until: end, isRevoked: meaning.isRevoked,
@@ -223,9 +228,11 @@ package struct Apple: SourceAdapter {
         if meaning.fact == .loss, !holder.isAnonymous {
             return [Fact(kind: .naming, holder: holder, at: occurredAt), fact(.loss, of: own)]
         }
+        // A gain gives the purchase to the account of its token, also where a restore has passed it on meanwhile: the
+        // token may have been changed since, and nothing says whether it is only repeated.
         if let kind = meaning.fact { return [fact(kind, of: holder)] }
         guard saysWhose, holder != own else { return [] }
-        // A token that is only repeated takes the purchase from nobody to whom it has passed meanwhile.
+        // What states no access takes the purchase from nobody to whom it has passed.
         if holder.isAnonymous { return [fact(.gain, of: holder)] }
         return [Fact(kind: .naming, holder: holder, at: occurredAt), fact(.gain, of: own)]
     }

@@ -40,7 +40,7 @@ struct AppleName: Hashable {
 /// | REFUND of a subscription | SUBSCRIPTION_REFUNDED_REVOKED | by `status`: it may be about a period long past |
 /// | REFUND of anything else | DEACTIVATE, if the transaction has a `revocationDate` | loss |
 /// | REFUND_REVERSED | SUBSCRIPTION_REACTIVATED, while the period runs; one-time: PURCHASE_VALIDATED | gain |
-/// | REVOKE | FAMILY_SHARED_REVOKED | loss |
+/// | REVOKE | FAMILY_SHARED_REVOKED; of a seat that was assigned: itself | loss |
 /// | ONE_TIME_CHARGE | PURCHASE_VALIDATED | gain |
 /// | RENEWAL_EXTENDED | SUBSCRIPTION_DEFERRED | gain |
 /// | any other | itself | none |
@@ -113,6 +113,8 @@ enum AppleNames {
         var status: Status?
         /// `autoRenewStatus`; nil where it is absent.
         var renews: Bool?
+        /// `inAppOwnershipType`: a member of a family has it.
+        var isFamilyShared = false
 
         /// Whether the subscription as a whole gives access, as far as its status says.
         var isRunning: Bool { status == nil || status == .active || status == .gracePeriod }
@@ -166,7 +168,8 @@ enum AppleNames {
         case (oneTimeCharge, _), ("REFUND_REVERSED", _):
             return EventMeaning("PURCHASE_VALIDATED", .gain, status: details.word)
         case ("REVOKE", _):
-            return EventMeaning("FAMILY_SHARED_REVOKED", .loss, status: SharedWords.Status.revoked)
+            let type = details.isFamilyShared ? "FAMILY_SHARED_REVOKED" : name.text
+            return EventMeaning(type, .loss, status: SharedWords.Status.revoked)
         case ("RENEWAL_EXTENDED", _): return EventMeaning("SUBSCRIPTION_DEFERRED", .gain, status: renewing)
         default: return EventMeaning(name.text, status: details.word)
         }

@@ -151,6 +151,8 @@ struct BodyFields {
 
     func contains(_ key: String) -> Bool { object.rawRange(key) != nil }
 
+    var keys: [String] { object.keys }
+
     var isEmpty: Bool { object.count == 0 }
 
     private func read(_ spelling: TimeSpelling) throws(JSONError) -> Timestamp? {

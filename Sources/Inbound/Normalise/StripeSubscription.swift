@@ -35,12 +35,20 @@ struct StripeSubscription {
             key: id, kind: .subscription, store: SharedWords.stripe, product: prices.first?.product,
             plan: prices.first?.id, subscriptionID: id)
         statement.transaction = isOfUnpaidPeriod(details) ? nil : try transaction(of: id, meaning, details)
-        if let kind = meaning.fact ?? gain(of: party), let status,
-            let fact = party.fact(kind, at: snapshot.createdAt.ranked(status.rank), until: end)
-        {
-            statement.facts = [fact]
+        if let kind = meaning.fact ?? gain(of: party), let status {
+            statement.facts = facts(kind, of: party, at: snapshot.createdAt.ranked(status.rank))
         }
         return statement
+    }
+
+    /// What ends is the subscription, for whoever has it: a restore may have passed it on, of which Stripe knows
+    /// nothing, and the event by which the metadata name another user may come later.
+    private func facts(_ kind: Fact.Kind, of party: StripeParty, at time: Timestamp) -> [Fact] {
+        let whoever = StripeParty(user: nil, anonymousID: party.anonymousID)
+        if kind == .loss, let user = party.user, let loss = whoever.fact(.loss, at: time, until: end) {
+            return [Fact(kind: .naming, holder: .user(user), at: time), loss]
+        }
+        return [party.fact(kind, at: time, until: end)].compactMap { $0 }
     }
 
     /// While a payment is retried the subscription has its access still: another user in its metadata gets it, to the

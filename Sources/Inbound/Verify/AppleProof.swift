@@ -17,10 +17,10 @@ struct AppleProof: Sendable {
     private static let certificatesCount = 3
     /// Bytes of one certificate; Apple's have some 1,200. What anybody may send is not parsed beyond it.
     private static let certificateBytesMax = 4 << 10
-    /// The members of which a payload has one, and which name the app.
-    private static let subjects = ["data", "summary", "appData", externalPurchase]
+    /// The members of which a payload has one, and which name the app, as far as they are known here.
+    static let subjects = ["data", "summary", "appData", externalPurchase]
     /// The only one without an environment of its own.
-    private static let externalPurchase = "externalPurchaseToken"
+    static let externalPurchase = "externalPurchaseToken"
 
     /// Checks a body. In this order: the form, the root by its fingerprint, the chain, the signature, and only then
     /// anything that the payload says: the time of the chain's validity, the app, the environment.
@@ -74,18 +74,22 @@ struct AppleProof: Sendable {
             leaf: certificates[0], intermediate: certificates[1], root: certificates[2], roots: roots)
     }
 
+    /// Apple adds members with new types (`appData` in 2025, `unclaimInfo` in 2026): one that names an app counts like
+    /// those that are known, so that the first notification with it is not lost.
     private static func checkSubject(of payload: JSONObject, _ settings: AppleSettings) throws(Refusal) {
         var isNamed = false
-        for key in subjects {
+        for key in payload.keys {
             guard let subject = try? payload.object(key) else { continue }
+            let isKnown = subjects.contains(key)
             guard let bundleID = try? subject.string("bundleId"), !bundleID.isEmpty else {
-                throw Refusal.missingBundleID
+                if isKnown { throw Refusal.missingBundleID }
+                continue
             }
             guard settings.bundleIDs.contains(where: { $0.hasSameBytes(as: bundleID) }) else {
                 throw Refusal.foreignBundleID
             }
             isNamed = true
-            if key == externalPurchase { continue }
+            if key == externalPurchase || !isKnown && subject.rawRange("environment") == nil { continue }
             // Xcode and LocalTesting are not signed by Apple: anybody can make them.
             guard let environment = try? subject.string("environment"),
                 environment == "Sandbox" || environment == "Production"

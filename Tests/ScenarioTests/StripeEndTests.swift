@@ -1,0 +1,77 @@
+import Foundation
+import Testing
+
+/// The end of a subscription at Stripe, over HTTP. Oracle: what the database says of access and transfers.
+@Suite struct StripeEndTests {
+    private static let day: Int64 = 86_400
+
+    /// Whole seconds since 1970, as Stripe counts them.
+    private static var now: Int64 { Int64(Date().timeIntervalSince1970) }
+
+    private static func send(_ body: String, to relay: Relay) throws {
+        #expect(try relay.post("stripe", Stripe.signature(of: Array(body.utf8)), body) == 200)
+    }
+
+    @Test("An end is that of whoever has the subscription, also after a restore, of which Stripe knows nothing")
+    func afterRestore() throws {
+        let relay = try Relay.running([], sources: [Stripe.source])
+        defer { relay.end() }
+        let ends: [(event: String, status: String)] = [
+            ("deleted", "canceled"), ("updated", "unpaid"), ("paused", "paused"),
+        ]
+        let start = Self.now - 60
+        let customers = ends.indices.map { Stripe.Customer(id: "cus_\($0)", subscription: "sub_\($0)") }
+        func subscription(_ number: Int, _ status: String) -> String {
+            customers[number].subscription(status, from: start, to: start + 30 * Self.day, user: "ada")
+        }
+        for number in ends.indices {
+            try Self.send(
+                Stripe.event(
+                    "customer.subscription.created", id: "evt_\(number)", at: start, subscription(number, "active")),
+                to: relay)
+            let restored = try relay.ask(
+                "POST", "/v1/users/device/restore?source=stripe&app=",
+                #"{"transactions":["sub_\#(number)"],"strategy":"transfer"}"#)
+            #expect(restored.status == 200, "\(restored.text)")
+            #expect(try relay.database.access()["sub_\(number)"] == ["user:ada": false, "anon:device": true])
+        }
+        // Later than the restores, whose times are the database's.
+        let end = Self.now + 1
+        for (number, row) in ends.enumerated() {
+            let before = row.event == "updated" ? #"{"status":"past_due"}"# : nil
+            try Self.send(
+                Stripe.event(
+                    "customer.subscription." + row.event, id: "evt_end_\(number)", at: end,
+                    subscription(number, row.status), previous: before),
+                to: relay)
+            let access = try relay.database.access()["sub_\(number)"] ?? [:]
+            #expect(access.keys.contains("anon:device") && !access.values.contains(true), "\(row): \(access)")
+        }
+        #expect(try relay.database.count("transfers") == ends.count, "the restores")
+    }
+
+    @Test("An end that comes before the event of another user in the metadata ends the access of the user before")
+    func beforeTheOtherUser() throws {
+        let relay = try Relay.running([], sources: [Stripe.source])
+        defer { relay.end() }
+        let customer = Stripe.Customer(id: "cus_1", subscription: "sub_1")
+        let start = Self.now - 10 * Self.day
+        func event(_ name: String, _ status: String, user: String, day: Int64, previous: String? = nil) -> String {
+            Stripe.event(
+                "customer.subscription." + name, id: "evt_\(day)", at: start + day * Self.day,
+                customer.subscription(status, from: start, to: start + 30 * Self.day, user: user), previous: previous)
+        }
+        try Self.send(event("created", "active", user: "ada", day: 0), to: relay)
+        try Self.send(event("deleted", "canceled", user: "ben", day: 2), to: relay)
+        let before = try relay.database.access()["sub_1"] ?? [:]
+        #expect(before["user:ada"] == false && !before.values.contains(true), "\(before)")
+        #expect(try relay.database.count("transfers") == 0)
+        // As Stripe sends it again.
+        let passed = event("updated", "active", user: "ben", day: 1, previous: #"{"metadata":{"user_id":"ada"}}"#)
+        try Self.send(passed, to: relay)
+        let after = try relay.database.access()["sub_1"] ?? [:]
+        #expect(after.keys.contains("user:ben") && !after.values.contains(true), "\(after)")
+        let transfers = try relay.database.rows("SELECT from_holder, to_holder, ordinal FROM transfers")
+        #expect(transfers == [["user:ada", "user:ben", "1"]])
+    }
+}
