@@ -45,8 +45,10 @@ struct InboundPath: Sendable {
         if let answer = adapter.handshake(request.body) { return acknowledge(.json(200, answer)) }
         let webhook = Authentic(
             body: request.body, header: { request.head.first($0) }, startedAt: .now - request.age)
-        guard let spooling else { return pass(webhook, to: Submitter(answer: acknowledge)) }
-        let keep = keeper(of: request, at: time, in: spooling.spool, acknowledge)
+        guard let spooling, let spool = spooling.spool else {
+            return pass(webhook, to: Submitter(answer: acknowledge))
+        }
+        let keep = keeper(of: request, at: time, in: spool, acknowledge)
         if let obstacle = spooling.obstacle { return keep(obstacle) }
         let ticket = spooling.watch(until: webhook.startedAt + Limits.spoolPatience, keep)
         let fallback = RecordQueue.Fallback(
@@ -73,10 +75,11 @@ struct InboundPath: Sendable {
         _ acknowledge: @escaping @Sendable (HTTPAnswer) -> Void
     ) -> @Sendable (_ cause: String) -> Void {
         { [source, adapter, observe] cause in
-            let headers = adapter.readHeaders.compactMap { name in
+            let id = adapter.idHeader.flatMap { name in
                 request.head.first(name).map { SpooledWebhook.Header(name: name, value: $0) }
             }
-            let webhook = SpooledWebhook(source: source.name, receivedAt: time, headers: headers, body: request.body)
+            let webhook = SpooledWebhook(
+                source: source.name, receivedAt: time, headers: id.map { [$0] } ?? [], body: request.body)
             spool.write(webhook, because: cause) { answer in
                 switch answer {
                 case .written: acknowledge(.stored)
@@ -114,33 +117,36 @@ struct InboundPath: Sendable {
             // It cannot be normalised either, which says why.
             enrichment = nil
         }
-        guard let enricher, let enrichment else { return record(webhook, answer: nil, submitter) }
+        guard let enricher, let enrichment else { return record(webhook, document: nil, submitter) }
         Task {
             switch await enricher.run(enrichment, age: webhook.age) {
             // The recorder acknowledges one that is stored as it does every duplicate.
-            case .asIs: record(webhook, answer: nil, submitter)
-            case .answered(let answer): record(webhook, answer: answer, submitter)
+            case .asIs: record(webhook, document: nil, submitter)
+            case .answered(let document): record(webhook, document: document, submitter)
             case .unavailable(let reason): refuse(reason, .unasked, submitter)
             case .unusable(let reason):
-                submit(.quarantine(quarantined(webhook, reason, answer: nil)), webhook, submitter)
+                submit(.quarantine(quarantined(webhook, reason, document: nil)), webhook, submitter)
             }
         }
     }
 
-    private func record(_ webhook: Authentic, answer: [UInt8]?, _ submitter: Submitter) {
+    /// - Parameter document: what the source's API answered about the webhook; nil: nothing was asked.
+    private func record(_ webhook: Authentic, document: [UInt8]?, _ submitter: Submitter) {
         let item: RecordQueue.Item
         do throws(Unreadable) {
             try adapter.requireOwn(webhook.body, of: source)
             item = .event(
-                try adapter.normalise(webhook.body, answer: answer, header: webhook.header, from: source))
+                try adapter.normalise(webhook.body, answer: document, header: webhook.header, from: source))
         } catch {
-            item = .quarantine(quarantined(webhook, error.reason, answer: answer))
+            item = .quarantine(quarantined(webhook, error.reason, document: document))
         }
         submit(item, webhook, submitter)
     }
 
-    private func quarantined(_ webhook: Authentic, _ reason: String, answer: [UInt8]?) -> QuarantinedBody {
-        QuarantinedBody(source: source.name, reason: reason, body: webhook.body, answer: answer)
+    private func quarantined(_ webhook: Authentic, _ reason: String, document: [UInt8]?) -> QuarantinedBody {
+        QuarantinedBody(
+            source: source.name, reason: reason, body: webhook.body, answer: document,
+            eventID: adapter.eventID(header: webhook.header))
     }
 
     private func submit(_ item: RecordQueue.Item, _ webhook: Authentic, _ submitter: Submitter) {
@@ -150,7 +156,7 @@ struct InboundPath: Sendable {
             case .stored: submitter.answer(.stored)
             case .unavailable: submitter.answer(.unavailable)
             // Webhooks are never conditional: it is one that presumed something of its token (`Event.tokens`).
-            case .refused: refuse(Self.outdated, .unavailable, submitter)
+            case .conditionFailed: refuse(Self.outdated, .unavailable, submitter)
             }
         }
         if let obstacle, submitter.fallback == nil {

@@ -17,6 +17,9 @@ package enum DurableFile {
             Failure(operation: "lock", path: path, errorNumber: EWOULDBLOCK)
         }
 
+        /// Its file system locks nothing.
+        package var cannotLock: Bool { operation == "lock" && errorNumber != EWOULDBLOCK }
+
         package var isMissing: Bool { errorNumber == ENOENT }
 
         /// There is a file of that name.

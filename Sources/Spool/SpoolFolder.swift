@@ -36,7 +36,16 @@ final class SpoolFolder: Sendable {
             let name = String(repeating: "0", count: nameDigits - digits.utf8.count) + digits
             path = directory + "/" + name
             try DurableFile.makeFolder(path)
-            if let taken = try take(name, in: directory) { return taken.folder }
+            do throws(DurableFile.Failure) {
+                if let taken = try take(name, in: directory) { return taken.folder }
+            } catch {
+                // It is tried again, and each attempt would leave a folder. Nobody else has one that cannot be locked.
+                if error.cannotLock {
+                    try? DurableFile.remove(path + "/" + FolderLock.fileName)
+                    try? DurableFile.removeFolder(path)
+                }
+                throw error
+            }
         }
         throw DurableFile.Failure.busy(path)
     }

@@ -27,7 +27,7 @@ package struct SpooledWebhook: Sendable, Hashable {
     package let source: String
     /// Of its request, by the clock of the machine that wrote it.
     package let receivedAt: Timestamp
-    /// Those that its source's adapter reads.
+    /// Those that its source's adapter reads besides the body.
     package let headers: [Header]
     package let body: [UInt8]
 

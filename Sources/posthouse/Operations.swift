@@ -8,8 +8,8 @@ import Vocabulary
 
 /// What answers where neither a webhook nor the API is asked for.
 protocol OperationalPaths: Sendable {
-    /// - Parameter isInner: whether the listener serves the API and the metrics, too.
-    func admit(_ head: IncomingHead, isInner: Bool) -> Admission
+    /// - Parameter servesAPI: whether the listener serves the API and the metrics, too.
+    func admit(_ head: IncomingHead, servesAPI: Bool) -> Admission
     func respond(to request: IncomingRequest, with responder: Responder)
 }
 
@@ -24,18 +24,18 @@ struct Operations: OperationalPaths {
     let health: RecordingHealth
     let recordQueue: RecordQueue
     let disk: DiskWatching
-    /// nil: there is none.
-    let spool: Spool?
+    /// nil: none is needed.
+    let spool: SpoolOpening?
     /// Whether a configured source spools.
     let spools: Bool
     /// Names of the configured integrations.
     let integrations: Set<String>
     let sources: [String]
 
-    func admit(_ head: IncomingHead, isInner: Bool) -> Admission {
+    func admit(_ head: IncomingHead, servesAPI: Bool) -> Admission {
         switch head.path {
         case "/healthz", "/readyz": break
-        case "/metrics" where isInner: break
+        case "/metrics" where servesAPI: break
         default: return .refuse(.text(404, "there is nothing here; webhooks go to POST /ingest/NAME\n"))
         }
         guard head.method == "GET" || head.method == "HEAD" else { return .refuse(.wrongMethod("GET")) }
@@ -56,7 +56,7 @@ struct Operations: OperationalPaths {
     /// did not refuse the last webhooks. Otherwise it is ready as long as the spool of a source has room.
     private var readiness: HTTPAnswer {
         guard let obstacle else { return .text(200, "ready\n") }
-        return spools && spool?.hasRoom == true ? .spooling(obstacle) : .text(503, obstacle + "\n")
+        return spools && spool?.current?.hasRoom == true ? .spooling(obstacle) : .text(503, obstacle + "\n")
     }
 
     private var obstacle: String? {
@@ -91,7 +91,7 @@ struct Operations: OperationalPaths {
                     breakerIsOpen: $0.hasOpenBreaker(among: integrations))
             }, overdue: counted.map { Gauges.Overdue($0) },
             recording: Gauges.Recording(commits: recorded.commits, batches: recorded.batches),
-            beingStored: recordQueue.depth, disk: disk.latest, spool: spool.map { Gauges.Spool($0.figures) })
+            beingStored: recordQueue.depth, disk: disk.latest, spool: spool?.current.map { Gauges.Spool($0.figures) })
         return .metrics(observatory.metricsPage(gauges: gauges))
     }
 }

@@ -7,28 +7,36 @@ import Vocabulary
 
 /// The spool of a relay that has reached its database once.
 struct RelaySpool: Sendable {
-    let spool: Spool
+    let opening: SpoolOpening
     /// Decides which webhooks go there.
     let fallback: SpoolFallback
     /// Records what waits.
     let drain: SpoolDrain
 
-    init(_ spool: Spool, beside pool: Pool) {
-        self.spool = spool
-        fallback = SpoolFallback(spool: spool) { pool.isReachable }
-        drain = SpoolDrain(spool: spool, mayRecord: { pool.isReachable })
+    init(_ opening: SpoolOpening, beside pool: Pool) {
+        self.opening = opening
+        fallback = SpoolFallback(spool: { opening.current }, isReachable: { pool.isReachable })
+        drain = SpoolDrain(mayRecord: { pool.isReachable })
+    }
+
+    /// Records what waits as soon as the spool is open, until this is cancelled or the spool is closed.
+    func runDrain() async {
+        if let spool = await opening.opened() { await drain.run(spool) }
     }
 }
 
-extension Spool {
+extension SpoolOpening {
     /// Opens the spool where a source spools, or something waits from a time when one did, or may wait.
-    /// - Returns: nil: there is none, and webhooks are answered 503 while the database does not take them.
-    static func open(_ configuration: Configuration, _ observe: @escaping Observer) async throws -> Spool? {
+    /// - Returns: nil: none is needed. While it is away, webhooks are answered 503 if the database does not take them.
+    static func open(_ configuration: Configuration, _ observe: @escaping Observer) async throws -> SpoolOpening? {
         let (directory, sources) = (configuration.spool.directory, configuration.sources.filter(\.spools))
         if sources.isEmpty, (try? SpoolFile.all(in: directory))?.isNothing == true { return nil }
+        let bytesMax = configuration.spool.bytesMax
+        @Sendable func attempt() async throws -> Spool {
+            try await Spool.open(directory: directory, bytesMax: bytesMax, now: ThisProcess.now, observe: observe)
+        }
         do {
-            return try await Self.open(
-                directory: directory, bytesMax: configuration.spool.bytesMax, now: ThisProcess.now, observe: observe)
+            return SpoolOpening(try await attempt())
         } catch {
             let isReadOnly = (error as? DurableFile.Failure)?.isReadOnly == true
             let remedy = isReadOnly ? readOnly(directory) : ""
@@ -39,8 +47,11 @@ extension Spool {
             }
             let names = sources.map(\.name).joined(separator: ", ")
             let whose = names.isEmpty ? "what waits in it" : "webhooks of \(names) while the database is away"
-            observe(.warning("there is no spool, so that \(whose) may be lost: \(error)\(remedy)"))
-            return nil
+            observe(
+                .warning(
+                    "there is no spool, so that \(whose) may be lost; it is tried again every "
+                        + "\(Limits.spoolAdoptionInterval.components.seconds) s: \(error)\(remedy)"))
+            return SpoolOpening(away: "\(error)", open: attempt, observe: observe)
         }
     }
 

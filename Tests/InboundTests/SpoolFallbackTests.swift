@@ -223,7 +223,7 @@ struct SpoolFallbackTests {
         }
         pending.first?.submitter.fallback?.committed()
         pending.first?.submitter.completion(.stored)
-        pending.last?.submitter.refuse("no database")
+        pending.last?.submitter.answerUnavailable("no database")
         #expect(outcomes.withLock { $0 } == [true, false] && place.refusals.isEmpty)
         await place.spool.close()
     }

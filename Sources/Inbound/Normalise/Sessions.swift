@@ -32,7 +32,7 @@ package struct Sessions: SourceAdapter {
 
     package var signature: (any WebhookSignature.Type)? { StandardWebhooksSignature.self }
 
-    package var readHeaders: [String] { [StandardWebhooksSignature.idHeader] }
+    package var idHeader: String? { StandardWebhooksSignature.idHeader }
 
     package func normalise(
         _ body: [UInt8], header: (String) -> String?, from source: Source

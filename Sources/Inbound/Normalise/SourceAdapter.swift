@@ -28,9 +28,9 @@ package protocol SourceAdapter: SourceShape {
         _ body: [UInt8], header: (String) -> String?, from source: Source
     ) throws(Unreadable) -> Event
 
-    /// Names of the headers that `normalise` reads: kept with a webhook that waits in the spool. None is a credential
-    /// or a signature.
-    var readHeaders: [String] { get }
+    /// Name of the header with the id of an event whose body has none; nil: there is none. `normalise` reads no other,
+    /// so it is kept with a webhook that waits in the spool or in quarantine. It is no credential or signature.
+    var idHeader: String? { get }
 
     /// What a sealed body says, in clear, for people, with what the vendor's API answered about it: one JSON object.
     /// Nil where it cannot be opened, and for kinds whose bodies are not sealed. It is not checked whether the vendor
@@ -77,7 +77,7 @@ extension SourceAdapter {
     package var token: StaticToken? { nil }
     package var signature: (any WebhookSignature.Type)? { nil }
 
-    package var readHeaders: [String] { [] }
+    package var idHeader: String? { nil }
     package func decoded(_ body: [UInt8], answer: [UInt8]?) -> [UInt8]? { nil }
     package func requireOwn(_ body: [UInt8], of source: Source) throws(Unreadable) {}
     package func enrichment(of body: [UInt8], from source: Source) throws(Unreadable) -> Enrichment? { nil }
@@ -85,6 +85,14 @@ extension SourceAdapter {
     package func normalise(
         _ body: [UInt8], answer: [UInt8]?, header: (String) -> String?, from source: Source
     ) throws(Unreadable) -> Event { try normalise(body, header: header, from: source) }
+
+    /// The id that a request's headers give its event, for a body that cannot be read yet; nil: they give none.
+    package func eventID(header: (String) -> String?) -> String? {
+        // A longer one can never be read.
+        guard let idHeader, let id = header(idHeader), !id.isEmpty, id.utf8.count <= Limits.identifierBytesMax
+        else { return nil }
+        return id
+    }
 
     package func handshake(_ body: [UInt8]) -> [UInt8]? { nil }
 

@@ -6,21 +6,17 @@ internal import Vocabulary
 /// What cannot be recorded now stays, and is tried again with what comes later (`SpoolPass`). Webhooks of a source that
 /// is not configured wait until it is.
 package struct SpoolDrain: Sendable {
-    private let spool: Spool
     private let mayRecord: @Sendable () -> Bool
     /// Of the current configuration; a reload replaces it.
     private let ingest = Replaceable<Ingest?>(nil)
 
     /// - Parameter mayRecord: whether the database is reachable, as far as it is known.
-    package init(spool: Spool, mayRecord: @escaping @Sendable () -> Bool) {
-        self.spool = spool
-        self.mayRecord = mayRecord
-    }
+    package init(mayRecord: @escaping @Sendable () -> Bool) { self.mayRecord = mayRecord }
 
     package func adopt(_ next: Ingest) { ingest.replace(next) }
 
     /// Runs until it is cancelled, or the spool is closed.
-    package func run() async {
+    package func run(_ spool: Spool) async {
         await withTaskGroup { group in
             group.addTask { await spool.keepLooking() }
             var pause = Limits.spoolRetry.lowerBound
@@ -28,7 +24,7 @@ package struct SpoolDrain: Sendable {
             for await _ in spool.arrivals {
                 while spool.figures.webhooks > 0, (try? await Task.sleep(for: pause)) != nil {
                     guard mayRecord(), let ingest = ingest.current else { continue }
-                    let isProgress = await pass(by: ingest, after: &resumesAfter)
+                    let isProgress = await pass(over: spool, by: ingest, after: &resumesAfter)
                     pause = isProgress ? Limits.spoolRetry.lowerBound : min(pause * 2, Limits.spoolRetry.upperBound)
                 }
                 pause = Limits.spoolRetry.lowerBound
@@ -40,7 +36,9 @@ package struct SpoolDrain: Sendable {
     /// Tries files, each at most once.
     /// - Parameter after: of the pass before, and for the next one.
     /// - Returns: whether anything was recorded.
-    private func pass(by ingest: Ingest, after resumesAfter: inout [String: SpoolFile]) async -> Bool {
+    private func pass(
+        over spool: Spool, by ingest: Ingest, after resumesAfter: inout [String: SpoolFile]
+    ) async -> Bool {
         var pass = SpoolPass(await spool.files(), after: resumesAfter)
         defer { resumesAfter = pass.resumesAfter }
         var isProgress = false

@@ -11,6 +11,16 @@ package enum Quarantine {
         package let bytes: Int
     }
 
+    /// One row with what is kept of its webhook.
+    package struct Kept: Sendable {
+        package let row: Row
+        package let body: [UInt8]
+        /// What a vendor's API answered about it; nil: none was asked.
+        package let answer: [UInt8]?
+        /// `QuarantinedBody.eventID`.
+        package let eventID: String?
+    }
+
     /// The result of reading a body again.
     package enum Outcome: Sendable {
         /// - Parameter unmoved: keys of the purchases that a change of holders came too late to move.
@@ -34,14 +44,10 @@ package enum Quarantine {
         }
     }
 
-    /// One row with its body, and with what a vendor's API answered about it; nil: it is not there (any more).
-    package static func body(
-        _ id: Int64, in pool: Pool
-    ) async throws(DatabaseError) -> (row: Row, body: [UInt8], answer: [UInt8]?)? {
+    /// One row with its webhook; nil: it is not there (any more).
+    package static func body(_ id: Int64, in pool: Pool) async throws(DatabaseError) -> Kept? {
         try await pool.withSession { session throws(DatabaseError) in
-            try session.run(QuarantineStatements.body, id).first.map { source, reason, receivedAt, body, answer in
-                (Row(id: id, source: source, reason: reason, receivedAt: receivedAt, bytes: body.count), body, answer)
-            }
+            try session.run(QuarantineStatements.body, id).first
         }
     }
 
@@ -61,7 +67,8 @@ package enum Quarantine {
                 var added: [(index: Int, row: PendingRows<Int64>)] = []
                 for index in order {
                     let body = bodies[index]
-                    let columns = (body.source, body.reason, digests[index], body.body, body.answer)
+                    let id = body.eventID.map { Array($0.utf8) }
+                    let columns = (body.source, body.reason, digests[index], body.body, body.answer, id)
                     added.append((index, try session.enqueueQuery(RecordStatements.quarantine, columns)))
                 }
                 var rows = [Int64?](repeating: nil, count: bodies.count)
@@ -88,18 +95,18 @@ package enum Quarantine {
 
     /// Records an event as if it had just arrived, and removes the body from quarantine, in ONE transaction. Nothing is
     /// leased: the daemons find its deliveries in the queue.
-    package static func release(
+    package static func record(
         _ id: Int64, as event: Event, routes: [RoutedIntegration], rules: [String: SourceRules], in pool: Pool
     ) async throws(DatabaseError) -> Outcome {
         // The attempt that finds that the source has changes of holders is followed by one that looks them up.
         let changing = ChangingSources()
         let (outcome, blocked) = try await pool.retriedDecidedTransaction {
             session throws(DatabaseError) -> TransactionVerdict<(Outcome, [FanOut.OrderingKey])> in
-            let recorder = RecordEvents(
+            let recording = BatchRecording(
                 routes: RouteTable(routes), rules: rules, changing: changing, dispatchBuffer: DispatchBuffer(),
                 daemon: nil, ledgerForm: try LedgerForm.readByAll(on: session), mode: .insertIfAbsent)
             var reserved = Reservations()
-            let committed = try recorder.run([event], on: session, reserved: &reserved)
+            let committed = try recording.run([event], on: session, reserved: &reserved)
             let outcome = try Self.outcome(of: committed)
             let (isThere, blocked): (Bool, [FanOut.OrderingKey])
             switch outcome {
@@ -116,12 +123,12 @@ package enum Quarantine {
         return outcome
     }
 
-    private static func outcome(of committed: RecordEvents.Committed) throws(DatabaseError) -> Outcome {
+    private static func outcome(of committed: BatchRecording.Committed) throws(DatabaseError) -> Outcome {
         switch committed.outcomes.first {
         case .recorded(let trail): return .recorded(trail, unmoved: committed.unmoved)
         case .duplicate(let trail, _): return .duplicate(trail)
         case .setAside(_, _, let reason), .unavailable(_, let reason): return .kept(reason: reason)
-        case .refused: return .outdated
+        case .conditionFailed: return .outdated
         case nil: throw .protocolViolation(reason: "recording one event came to nothing")
         }
     }
@@ -141,12 +148,21 @@ enum QuarantineStatements {
         FROM quarantine WHERE id > $1 ORDER BY id LIMIT $2
         """, row: row)
 
-    static let body = Statement<Int64, (String, String, Timestamp, [UInt8], [UInt8]?)>(
+    private static func kept(
+        id: Int64, source: String, reason: String, receivedAt: Timestamp, body: [UInt8], answer: [UInt8]?,
+        eventID: [UInt8]?
+    ) -> Quarantine.Kept {
+        let row = Quarantine.Row(id: id, source: source, reason: reason, receivedAt: receivedAt, bytes: body.count)
+        return Quarantine.Kept(
+            row: row, body: body, answer: answer, eventID: eventID.map { String(decoding: $0, as: UTF8.self) })
+    }
+
+    static let body = Statement<Int64, Quarantine.Kept>(
         "quarantine_body",
         """
-        SELECT source, reason, (extract(epoch FROM received_at) * 1000)::bigint, body, answer
+        SELECT id, source, reason, (extract(epoch FROM received_at) * 1000)::bigint, body, answer, event_id
         FROM quarantine WHERE id = $1
-        """)
+        """, row: kept)
 
     static let note = Statement<(Int64, String), ()>(
         "quarantine_note", "UPDATE quarantine SET reason = $2 WHERE id = $1")

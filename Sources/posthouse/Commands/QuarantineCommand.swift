@@ -61,9 +61,8 @@ struct ShowQuarantine: AsyncParsableCommand {
 
     func run() async throws {
         try await LedgerCommand.run(file) { configuration, pool in
-            guard let (row, body, answer) = try await Quarantine.body(id, in: pool) else {
-                throw QuarantineText.unknown([id])
-            }
+            guard let kept = try await Quarantine.body(id, in: pool) else { throw QuarantineText.unknown([id]) }
+            let (row, body, answer) = (kept.row, kept.body, kept.answer)
             let open = configuration.openings[row.source]
             let decoded = open?(body, answer)
             if output.json {

@@ -82,7 +82,7 @@ struct QuarantineRetry {
         var results: [Retried] = []
         for id in ids {
             do throws(DatabaseError) {
-                results.append((id, try await release(id)))
+                results.append((id, try await readAgain(id)))
             } catch {
                 if case .commitUnknown = error { return (results, error) }
                 if error.isConnectionLevel { return (results, error) }
@@ -92,33 +92,31 @@ struct QuarantineRetry {
         return (results, nil)
     }
 
-    /// - Parameter header: looks up a header of the webhook's request; quarantine keeps none, so an id that came in one
-    ///   is not known any more.
-    func release(
-        _ id: Int64, header: (String) -> String? = { _ in nil }
-    ) async throws(DatabaseError) -> Result {
-        guard let (row, body, stored) = try await Quarantine.body(id, in: pool) else { return .vanished }
+    func readAgain(_ id: Int64) async throws(DatabaseError) -> Result {
+        guard let kept = try await Quarantine.body(id, in: pool) else { return .vanished }
+        let row = kept.row
         guard let source = configuration.sources.first(where: { $0.name.utf8.elementsEqual(row.source.utf8) }) else {
             return .kept(reason: "the configuration has no source \(row.source); give it back its name, then try again")
         }
-        if let line = ImportLine.setAside(row, body) {
+        if let line = ImportLine.setAside(row, kept.body) {
             if let fault = line.fault(in: source, at: ThisProcess.now()) { return .kept(reason: fault) }
             return try await record(id, line.event, isLine: true)
                 ?? .kept(reason: "what is known of its purchase does not fit it")
         }
         // What was answered before may not fit any more what is known of its token: then it is asked about anew, once.
-        let answers: [[UInt8]?] = stored == nil ? [nil] : [stored, nil]
+        let answers: [[UInt8]?] = kept.answer == nil ? [nil] : [kept.answer, nil]
         for answer in answers {
-            if let result = try await release(id, body, answer: answer, header, of: source) { return result }
+            if let result = try await readAgain(kept, answer: answer, of: source) { return result }
         }
         return .kept(reason: "other webhooks of its purchase were recorded meanwhile; try again")
     }
 
     /// - Returns: nil: the answer does not fit any more what is known.
-    private func release(
-        _ id: Int64, _ body: [UInt8], answer stored: [UInt8]?, _ header: (String) -> String?, of source: Source
+    private func readAgain(
+        _ kept: Quarantine.Kept, answer stored: [UInt8]?, of source: Source
     ) async throws(DatabaseError) -> Result? {
         let adapter = SourceAdapters.adapter(for: source.kind)
+        let (id, body) = (kept.row.id, kept.body)
         let event: Event
         do throws(Unreadable) {
             try adapter.requireOwn(body, of: source)
@@ -132,7 +130,8 @@ struct QuarantineRetry {
                 case .unusable(let reason): throw Unreadable(reason: reason)
                 }
             }
-            event = try adapter.normalise(body, answer: answer, header: header, from: source)
+            event = try adapter.normalise(
+                body, answer: answer, header: { $0 == adapter.idHeader ? kept.eventID : nil }, from: source)
         } catch {
             return try await keep(id, error.reason)
         }
@@ -144,7 +143,7 @@ struct QuarantineRetry {
     private func record(_ id: Int64, _ event: Event, isLine: Bool = false) async throws(DatabaseError) -> Result? {
         let outcome: Quarantine.Outcome
         do throws(DatabaseError) {
-            outcome = try await Quarantine.release(
+            outcome = try await Quarantine.record(
                 id, as: event, routes: routes, rules: SourceRules.byName(configuration), in: pool)
         } catch {
             // Any other error may be gone next time, and says nothing of the body.

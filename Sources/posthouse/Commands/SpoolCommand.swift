@@ -1,6 +1,7 @@
 import ArgumentParser
 import Configuration
 import Glibc
+import Inbound
 import JSONText
 import Ledger
 import Linux
@@ -244,17 +245,18 @@ struct RecordSpool: AsyncParsableCommand {
     private func record(
         _ file: SpoolFile, _ webhook: SpooledWebhook, of spool: Spool, by retry: QuarantineRetry, in pool: Pool
     ) async throws -> Recorded {
-        let isServed = retry.configuration.sources.contains { $0.name.utf8.elementsEqual(webhook.source.utf8) }
-        guard isServed else {
+        let sources = retry.configuration.sources
+        guard let source = sources.first(where: { $0.name.utf8.elementsEqual(webhook.source.utf8) }) else {
             let reason = "the configuration has no source \(webhook.source); give it back its name, then try again"
             return Recorded(file: file.relativePath, result: "kept", explanation: reason, isGone: false)
         }
+        // With the id: cut off behind this, it is in quarantine and in the spool, and must be one event all the same.
         let body = QuarantinedBody(
             source: webhook.source, reason: "it waited in the spool, and is not recorded yet", body: webhook.body,
-            answer: nil)
+            eventID: SourceAdapters.adapter(for: source.kind).eventID { webhook.header($0) })
         let outcome: (word: String, explanation: String)
         if let id = try await Quarantine.add([body], in: pool)[0] {
-            switch try await retry.release(id, header: { webhook.header($0) }) {
+            switch try await retry.readAgain(id) {
             case .kept(let reason): outcome = ("quarantined", reason)
             case let result: outcome = (result.word, result.explanation)
             }

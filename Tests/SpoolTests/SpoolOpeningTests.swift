@@ -1,0 +1,97 @@
+import Foundation
+import Synchronization
+import Testing
+import Vocabulary
+
+@testable import Spool
+
+/// Oracle: the directory, which cannot be made while a file is in its place.
+@Suite("A spool that cannot be opened at the start")
+struct SpoolOpeningTests {
+    private final class Place: Sendable {
+        let directory = NSTemporaryDirectory() + "/phaway-\(UUID().uuidString)"
+        private let seen = Mutex<[String]>([])
+        private let begun = Mutex(0)
+
+        init() throws { try Data().write(to: URL(fileURLWithPath: directory)) }
+
+        deinit { try? FileManager.default.removeItem(atPath: directory) }
+
+        func clear() throws { try FileManager.default.removeItem(atPath: directory) }
+
+        var observe: Observer {
+            { observation in
+                if case .warning(let text) = observation { self.seen.withLock { $0.append(text) } }
+            }
+        }
+        var warnings: [String] { seen.withLock { $0 } }
+        /// Attempts that were begun.
+        var attempts: Int { begun.withLock { $0 } }
+
+        func opening(every pause: Duration = .milliseconds(5)) -> SpoolOpening {
+            SpoolOpening(
+                away: "a file is there", every: pause,
+                open: {
+                    self.begun.withLock { $0 += 1 }
+                    return try await Spool.open(
+                        directory: self.directory, bytesMax: 1 << 30, now: { Timestamp(milliseconds: 1_000) },
+                        observe: self.observe)
+                }, observe: observe)
+        }
+    }
+
+    /// Waits for a condition that comes by itself.
+    private func comes(_ condition: () -> Bool) async -> Bool {
+        for _ in 0..<6_000 {
+            if condition() { return true }
+            try? await Task.sleep(for: .milliseconds(50))
+        }
+        return false
+    }
+
+    @Test("It is tried again until it can be opened, which the journal hears once")
+    func opened() async throws {
+        let place = try Place()
+        let opening = place.opening()
+        #expect(opening.current == nil && opening.obstacle == "a file is there")
+        let waiting = Task { await opening.opened() }
+        // The second attempt begins behind the first.
+        #expect(await comes { place.attempts >= 2 })
+        #expect(opening.current == nil && opening.obstacle?.contains(place.directory) == true)
+        #expect(place.warnings.isEmpty)
+        try place.clear()
+        let spool = try #require(await waiting.value)
+        #expect(opening.current === spool && opening.obstacle == nil)
+        let again = await opening.opened()
+        #expect(again === spool)
+        #expect(place.warnings.count == 1 && place.warnings.first?.contains("opened now") == true)
+        let answer = await withCheckedContinuation { (continuation: CheckedContinuation<Spool.Answer, Never>) in
+            let webhook = SpooledWebhook(
+                source: "shop", receivedAt: Timestamp(milliseconds: 1), headers: [], body: Array("{}".utf8))
+            spool.write(webhook, because: "a test") { continuation.resume(returning: $0) }
+        }
+        #expect(answer == .written)
+        await opening.close()
+        let afterwards = await opening.opened()
+        #expect(opening.current == nil && opening.obstacle == nil && afterwards == nil)
+    }
+
+    @Test("Closed or given up while it is away, it is not waited for, and no spool is left open")
+    func closed() async throws {
+        let place = try Place()
+        let opening = place.opening()
+        let waiting = Task { await opening.opened() }
+        #expect(await comes { place.attempts >= 1 })
+        await opening.close()
+        // An attempt may be under way.
+        try place.clear()
+        let spool = await waiting.value
+        #expect(spool == nil && opening.current == nil && place.warnings.isEmpty)
+
+        let patient = place.opening(every: .seconds(86_400))
+        let givenUp = Task { await patient.opened() }
+        givenUp.cancel()
+        let none = await givenUp.value
+        #expect(none == nil && patient.obstacle == "a file is there")
+    }
+}
