@@ -104,6 +104,8 @@ let package = Package(
                 .embedInCode("Schema/Migrations/M0016_coverage.sql"),
                 .embedInCode("Schema/Migrations/M0017_message_access.sql"),
                 .embedInCode("Schema/Migrations/M0018_lock_salt.sql"),
+                .embedInCode("Schema/Migrations/M0019_event_id.sql"),
+                .embedInCode("Schema/Migrations/M0020_replica_identity.sql"),
             ],
             swiftSettings: sharedSettings),
         .target(

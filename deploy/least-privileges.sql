@@ -67,30 +67,39 @@ SELECT format('REVOKE %I FROM %I', :'owner', :'role')
 WHERE EXISTS (SELECT FROM pg_auth_members m JOIN pg_roles o ON o.oid = m.roleid JOIN pg_roles r ON r.oid = m.member
               WHERE o.rolname = :'owner' AND r.rolname = :'role') \gexec
 
--- Only what is in the schema: the role may own another ledger, or what is an app's. Sequences of a column go with its
--- table. Who owns the schema or the database could drop tables that are not its own.
-SELECT format('ALTER %s %I.%I OWNER TO %I', CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, :'schema',
-              c.relname, :'owner')
+-- Posthouse's own tables and sequences in the schema, each with the table that it is of: a partition is of its table, a
+-- sequence of a column, too. What else is there is an app's, though it were the same role's, and stays as it is.
+CREATE OR REPLACE TEMP VIEW own AS
+SELECT c.relname AS name, c.relkind AS kind, c.relowner AS owned_by, root.oid = c.oid AS is_root, root.relname AS root,
+       root.relkind AS root_kind
 FROM pg_class c
+LEFT JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'i' AND c.relkind = 'S'
+JOIN pg_class root ON root.oid = coalesce(d.refobjid, pg_partition_root(c.oid), c.oid)
 WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = :'schema') AND c.relkind IN ('r', 'p', 'S')
-  AND c.relowner = (SELECT oid FROM pg_roles WHERE rolname = :'role')
-  AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid
-                                            AND d.deptype IN ('a', 'i') AND c.relkind = 'S') \gexec
+  AND root.relnamespace = c.relnamespace AND root.relname = ANY ('{
+      access_versions, attempts, breakers, daemons, dead_letters, deliveries, delivery_ids, discards, entitlements,
+      erased_events, erasure_salt, event_ids, events, holder_changes, holder_links, identities, install_identities,
+      installs, integrations, message_ids, messages, moves, periods, purchase_ends, purchase_ends_missing,
+      purchase_tokens, purchases, quarantine, rate_slots, schema_migrations, source_names, transactions, transfers
+  }'::name[]);
+
+-- Sequences of a column go with its table. Who owns the schema or the database could drop tables that are not its own.
+SELECT format('ALTER %s %I.%I OWNER TO %I', CASE kind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, :'schema', name,
+              :'owner')
+FROM own
+WHERE owned_by = (SELECT oid FROM pg_roles WHERE rolname = :'role') AND (kind <> 'S' OR is_root) \gexec
 SELECT format('ALTER SCHEMA %I OWNER TO %I', nspname, :'owner') FROM pg_namespace
 WHERE nspname = :'schema' AND nspowner = (SELECT oid FROM pg_roles WHERE rolname = :'role') \gexec
 SELECT format('ALTER DATABASE %I OWNER TO %I', datname, :'owner') FROM pg_database
 WHERE datname = current_database() AND datdba = (SELECT oid FROM pg_roles WHERE rolname = :'role') \gexec
 
 GRANT USAGE, CREATE ON SCHEMA :"schema" TO :"role";
-GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA :"schema" TO :"role";
+SELECT format('GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %I.%I TO %I', :'schema', name, :'role')
+FROM own WHERE kind <> 'S' \gexec
 REVOKE INSERT, UPDATE, DELETE ON :"schema".schema_migrations FROM :"role";
-GRANT USAGE ON ALL SEQUENCES IN SCHEMA :"schema" TO :"role";
--- A new period moves them on; so does a start, if a sequence lags its table.
-GRANT UPDATE ON SEQUENCE :"schema".event_ids, :"schema".message_ids, :"schema".delivery_ids TO :"role";
+-- UPDATE: a new period moves two of them on; so does a start, or a webhook, where one lags its table.
+SELECT format('GRANT USAGE, UPDATE ON SEQUENCE %I.%I TO %I', :'schema', name, :'role') FROM own WHERE kind = 'S' \gexec
 
-SELECT format('ALTER TABLE %I.%I OWNER TO %I', :'schema', o.relname, :'role')
-FROM pg_class c CROSS JOIN LATERAL pg_partition_tree(c.oid) AS t JOIN pg_class o ON o.oid = t.relid
-WHERE c.relkind = 'p' AND NOT c.relispartition
-  AND c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = :'schema') \gexec
+SELECT format('ALTER TABLE %I.%I OWNER TO %I', :'schema', name, :'role') FROM own WHERE root_kind = 'p' \gexec
 
 \endif

@@ -35,6 +35,14 @@ import Vocabulary
         #expect(try relay.command("migrate", "--config", c).end == .exited(0))
         try database.rows(
             "CREATE TABLE attempts_20200101 PARTITION OF attempts FOR VALUES FROM ('2020-01-01') TO ('2020-01-02')")
+        // An app's.
+        try superuser.rows(
+            """
+            CREATE ROLE app LOGIN; GRANT CREATE ON SCHEMA public TO app; SET ROLE app;
+            CREATE TABLE users (id bigserial PRIMARY KEY);
+            CREATE TABLE measurements (at timestamptz NOT NULL) PARTITION BY RANGE (at);
+            CREATE TABLE measurements_old PARTITION OF measurements DEFAULT
+            """)
         // As often as one likes.
         for _ in 1...2 { try takePrivileges(superuser) }
         #expect(
@@ -42,7 +50,7 @@ import Vocabulary
                 """
                 SELECT DISTINCT pg_get_userbyid(relowner), relname ~ '^(attempts|events|messages)(_|$)' FROM pg_class
                 WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'S') ORDER BY 1
-                """) == [["posthouse", "t"], ["posthouse_owner", "f"]])
+                """) == [["app", "f"], ["posthouse", "t"], ["posthouse_owner", "f"]])
 
         try relay.start()
         #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
@@ -62,8 +70,10 @@ import Vocabulary
         #expect(try relay.json("quarantine", "discard", "--all")["discarded"].map { ($0 as? [Int])?.count } == 1)
         #expect(try relay.command("erase", "--user", "u", "--config", c).output.contains("nothing is left"))
         #expect(!relay.lines.contains { $0.contains("permission denied") || $0.contains("must be owner") })
+        #expect(try !relay.command("doctor", "--json", "--config", c).output.contains("measurements"))
         // What nobody does by its role.
         for statement in [
+            "SELECT FROM users", "SELECT FROM measurements", "SELECT nextval('users_id_seq')",
             "DROP TABLE purchases", "TRUNCATE identities", "ALTER TABLE deliveries ADD COLUMN x int",
             "UPDATE schema_migrations SET version = 9", "CREATE ROLE x", "SET ROLE posthouse_owner",
         ] {
@@ -72,10 +82,11 @@ import Vocabulary
         // A later version's migration, as the file says.
         #expect(relay.stop() == .exited(0))
         try superuser.rows("GRANT posthouse_owner TO posthouse")
-        try database.rows(
-            "ALTER TABLE events ADD COLUMN x int; ALTER TABLE attempts ADD COLUMN x int; CREATE TABLE y ()")
+        try database.rows("ALTER TABLE events ADD COLUMN x int; ALTER TABLE attempts ADD COLUMN x int")
+        // As if it were new.
+        try database.rows("ALTER TABLE moves OWNER TO posthouse")
         try takePrivileges(superuser)
-        #expect(throws: (any Error).self) { try database.rows("DROP TABLE y") }
+        #expect(throws: (any Error).self) { try database.rows("DROP TABLE moves") }
         try relay.start()
     }
 

@@ -14,7 +14,7 @@ package import Vocabulary
 /// - A change of holders that moves the person's purchases, or moves others' to the person, ends first
 ///   (`Tally.isMoving`): until then a purchase that it has not reached looks like the person's alone.
 ///
-/// Runs in steps of one transaction each, under the locks of recording (`RecordEvents`). If it is interrupted, it
+/// Runs in steps of one transaction each, under the locks of recording (`BatchRecording`). If it is interrupted, it
 /// continues when it is run again for each of its ids. A dry run does the same without writing: after an erasure it
 /// must find nothing, which proves it.
 ///
@@ -87,6 +87,7 @@ package struct Erasure: Sendable {
             let (known, own) = try findOwnHolders(of: holders, linked: linked, source: source, on: session)
             holders += known + own
             let hashes = try session.run(EraseStatements.standIns, holders.map(\.storageKey))
+            guard hashes.count == holders.count else { throw withoutSalt }
             let ids = zip(holders, hashes).map {
                 ErasedID(holder: $0, standIn: ErasedID.standIn($1))
             }
@@ -94,6 +95,14 @@ package struct Erasure: Sendable {
                 ids: ids, source: source, isDry: isDry, sharedInstalls: Set(shared).sorted(), ownHolders: Set(own))
         }
     }
+
+    private static let withoutSalt = DatabaseError.protocolViolation(
+        reason: """
+            the table erasure_salt has no row, and nothing can be erased without one: put back that of a backup, by \
+            which late duplicates of what was erased before are recognised, or else make a new one: INSERT INTO \
+            erasure_salt (salt) VALUES \
+            (sha256(convert_to(gen_random_uuid()::text || gen_random_uuid()::text, 'UTF8')))
+            """)
 
     /// A dry run of the same erasure, which finds what is left.
     package var proof: Erasure {

@@ -39,8 +39,8 @@ package enum Pauses {
                     ? try session.run(QueueStatements.pause, (row, byHand))
                     : try session.run(QueueStatements.resume, name)
                 if isPaused, !changed.isEmpty, let route = routes.first(where: { $0.row == row }) {
-                    let message = OperationalMessage(.paused, of: route, reason: byHand)
-                    try OperationalMessage.publish([message], routes: routes, on: session)
+                    let message = RelayMessage(.paused, of: route, reason: byHand)
+                    try RelayMessage.publish([message], routes: routes, on: session)
                 }
                 _ = try session.execute(RecordStatements.notify, "")
                 return changed.isEmpty ? .unchanged : .changed

@@ -1,7 +1,7 @@
 import JSONText
 package import Vocabulary
 
-/// The message of `posthouse test`, in the shape of an `OperationalMessage`. It is stored nowhere, and sent whatever
+/// The message of `posthouse test`, in the shape of a `RelayMessage`. It is stored nowhere, and sent whatever
 /// the integration's `events` are.
 package enum TestMessage {
     package static let type = "posthouse.test"
@@ -15,7 +15,7 @@ package enum TestMessage {
         for integration: String, version: String, key: Identifier, at time: Timestamp
     ) -> Message {
         let scope = Scope(
-            source: OperationalMessage.source, app: "", environment: OperationalMessage.environment)
+            source: RelayMessage.source, app: "", environment: RelayMessage.environment)
         let eventID = "pst_\(key.hex)"
         let original = JSONWriter.object { json in
             // `format = "source"` sends these members alone: the name says what they are.

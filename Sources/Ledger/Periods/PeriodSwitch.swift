@@ -55,7 +55,7 @@ enum PeriodSwitch {
     /// connection of its own: it changes the session's time-outs.
     /// - Returns: whether the tables are partitioned; if not, a later run tries again.
     static func run(on session: borrowing Session) throws(DatabaseError) -> Bool {
-        guard try LedgerForm.oldest(on: session) >= .five,
+        guard try LedgerForm.oldest(on: session) >= .periods,
             try SwitchGate.isOpen(after: migration, tables: PeriodTables.names, on: session)
         else { return false }
         try session.script(SwitchGate.lockTimeout)
@@ -65,6 +65,7 @@ enum PeriodSwitch {
             guard try SwitchGate.isOpen(after: migration, tables: PeriodTables.names, on: session) else { return false }
             try session.transaction { session throws(DatabaseError) in
                 try PeriodTables.lock(on: session)
+                try session.script(PeriodTables.lockTables)
                 try switchTables(at: end, on: session)
             }
             return true
@@ -78,6 +79,7 @@ enum PeriodSwitch {
     static func runOnEmpty(on session: borrowing Session) throws(DatabaseError) {
         if try session.run(PeriodTables.isPartitioned, ()).first == true { return }
         guard let end = try session.run(firstFreeID, ()).first else { return }
+        try session.script(PeriodTables.lockUnused)
         try switchTables(at: end, on: session)
         try session.script(PeriodTables.names.map { "DROP TABLE \($0)_\(PeriodTables.before);\n" }.joined())
         _ = try session.run(PeriodTables.moveSequences, end - 1)
@@ -100,8 +102,8 @@ enum PeriodSwitch {
         return end
     }
 
+    /// Behind a lock of both tables.
     private static func switchTables(at end: Int64, on session: borrowing Session) throws(DatabaseError) {
-        try session.script(PeriodTables.lockTables)
         var owners: [String] = []
         for table in PeriodTables.names {
             let before = "\(table)_\(PeriodTables.before)"

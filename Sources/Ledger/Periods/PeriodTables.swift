@@ -40,8 +40,14 @@ enum PeriodTables {
                coalesce(pg_sequence_last_value('message_ids'::regclass), 0)
         """)
     static let begin = Statement<Int64, ()>("period_begin", "INSERT INTO periods (id) VALUES ($1)")
+    /// Ends what a clock ahead has left: until it is that time, no period would end, and no lapse be announced to an
+    /// integration that was first seen then.
     static let correct = Statement<(), ()>(
-        "period_correct", "UPDATE periods SET began_at = now() WHERE began_at > now()")
+        "period_correct",
+        """
+        WITH seen AS (UPDATE integrations SET created_at = now() WHERE created_at > now())
+        UPDATE periods SET began_at = now() WHERE began_at > now()
+        """)
     static let end = Statement<Int64, ()>("period_end", "DELETE FROM periods WHERE id = $1")
     /// The next id is the one after `$1`, where it is not above that already; of messages first, so that none lies in a
     /// period before its event's. Needs the privilege UPDATE.
@@ -72,6 +78,28 @@ enum PeriodTables {
                                       (SELECT delivery FROM dead_letters ORDER BY delivery DESC LIMIT 1))) AS d
               OFFSET 0) AS newest
         """)
+    /// The same of identity columns, where the role may.
+    static let catchUpColumns = Statement<(), Int64?>(
+        "period_catch_up_columns",
+        """
+        SELECT setval(s.sequence, s.newest)
+        FROM (SELECT pg_get_serial_sequence(t.name, 'id')::regclass AS sequence, t.newest FROM (
+                  SELECT 'daemons', max(id) FROM daemons UNION ALL
+                  SELECT 'holder_changes', max(id) FROM holder_changes UNION ALL
+                  SELECT 'integrations', max(id) FROM integrations UNION ALL
+                  SELECT 'quarantine', max(id) FROM quarantine) AS t (name, newest)
+              OFFSET 0) AS s
+        WHERE CASE WHEN has_sequence_privilege(s.sequence, 'USAGE') AND has_sequence_privilege(s.sequence, 'UPDATE')
+                   THEN s.newest > coalesce(pg_sequence_last_value(s.sequence), 0) END
+        """)
+    /// Tables with such ids that a webhook adds rows to.
+    static let drawn = ["events", "messages", "deliveries", "holder_changes", "quarantine"]
+
+    /// Moves on all of them, in a transaction that holds `lock`.
+    static func catchUp(on session: borrowing Session) throws(DatabaseError) {
+        _ = try session.run(catchUp, ())
+        _ = try session.run(catchUpColumns, ())
+    }
 
     /// The partitions of a table, ascending.
     static let partitions = Statement<String, Partition>(
@@ -147,12 +175,15 @@ enum PeriodTables {
 
     // MARK: SQL without parameters. Names and numbers in it are ours.
 
-    /// Locks both tables from everything. Who holds the one and waits for the other would wait for this in a circle,
-    /// and PostgreSQL ends one of the two after a second: this gives up before. Who is frozen with them loses them
-    /// after a second.
+    /// Locks both tables from everything, in a ledger that nobody uses.
+    static let lockUnused = "LOCK TABLE \(names.joined(separator: ", ")) IN ACCESS EXCLUSIVE MODE"
+
+    /// The same in one that is in use. Who holds the one and waits for the other would wait for this in a circle, and
+    /// PostgreSQL ends one of the two after a second: this gives up before. Who is frozen with them loses them after a
+    /// second.
     static let lockTables = """
         SET LOCAL lock_timeout = 500; SET LOCAL idle_in_transaction_session_timeout = 1000;
-        LOCK TABLE \(names.joined(separator: ", ")) IN ACCESS EXCLUSIVE MODE
+        \(lockUnused)
         """
 
     /// The partitions of a period. Its indexes come with ATTACH, which holds up neither who reads nor who writes.

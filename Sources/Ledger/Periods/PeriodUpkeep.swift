@@ -21,8 +21,7 @@ extension Upkeep {
         return try await pool.withSession { session throws(DatabaseError) in
             let isBegun = try session.transaction { session throws(DatabaseError) in
                 try PeriodTables.lock(on: session)
-                _ = try session.run(PeriodTables.catchUp, ())
-                // A clock that was ahead then would let no period end until it is there.
+                try PeriodTables.catchUp(on: session)
                 _ = try session.execute(PeriodTables.correct, ())
                 guard let period = try PeriodTables.facts(on: session).due(retention) else { return false }
                 // Partitions whose ids never come would soon look as if their time were over.

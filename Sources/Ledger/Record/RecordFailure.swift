@@ -6,7 +6,7 @@ extension DatabaseError {
     var mayBeOneEvent: Bool {
         switch self {
         case .refused(let refusal) where refusal.isOfCommit: false
-        case .refused, .protocolViolation: !isConnectionLevel && !isRetryable && !isOfFormBefore && !isWithoutPartition
+        case .refused, .protocolViolation: !isConnectionLevel && !isRetryable && !isOfFormBefore && !isOfDrawnIDs
         case .connectFailed, .connectionLost, .timedOut, .commitUnknown: false
         }
     }
@@ -56,7 +56,7 @@ extension DatabaseError {
     /// server's limits (class 54, as of an index row). Not what COMMIT refuses: that is a limit of the server, as where
     /// its queue of notifications is full, because the ledger has nothing that is checked there.
     var isOfTheEvent: Bool {
-        guard case .refused(let refusal) = self, !isWithoutPartition, !refusal.isOfCommit else { return false }
+        guard case .refused(let refusal) = self, !isOfDrawnIDs, !refusal.isOfCommit else { return false }
         return refusal.sqlState.isDataError || refusal.sqlState.conditionClass == "54"
     }
 
@@ -66,6 +66,16 @@ extension DatabaseError {
         return refusal.constraint == nil || refusal.constraint == PeriodSwitch.check
     }
 
+    /// Whether the ids that were drawn are the cause: no partition takes them, or rows have them already, because a
+    /// sequence is behind its table (`PeriodTables.catchUp`).
+    var isOfDrawnIDs: Bool { isWithoutPartition || isOfTakenID }
+
+    /// The primary key of a partition is named after the partition.
+    private var isOfTakenID: Bool {
+        guard case .refused(let refusal) = self, isThereAlready, let key = refusal.constraint else { return false }
+        return key.contains("_pkey") && PeriodTables.drawn.contains { key.hasPrefix("\($0)_") }
+    }
+
     /// Whether a row that was taken for new exists already (unique_violation).
     var isThereAlready: Bool {
         guard case .refused(let refusal) = self else { return false }
@@ -73,7 +83,7 @@ extension DatabaseError {
     }
 
     /// Whether the ledger is not written in the form any more that this daemon takes for the current one
-    /// (`RecordStatements.admitBeforeFour`): no unique index is over what the statement names.
+    /// (`RecordStatements.admitBeforeTimedKeys`): no unique index is over what the statement names.
     var isOfFormBefore: Bool {
         guard case .refused(let refusal) = self else { return false }
         return refusal.sqlState.code == "42P10"
@@ -90,7 +100,7 @@ extension DatabaseError {
         if isCollision { return attempt < Recorder.collisionsMax }
         return switch self {
         case .connectionLost, .commitUnknown: attempt == 1
-        case .refused: (isConnectionLevel || isWithoutPartition) && attempt == 1
+        case .refused: isConnectionLevel && attempt == 1
         case .connectFailed, .timedOut, .protocolViolation: false
         }
     }

@@ -46,7 +46,7 @@ package enum IndexMigration {
         Index(name: "holder_changes_aged", table: "holder_changes", definition: "(source, is_kept, received_at)"),
     ]
 
-    /// Not needed from `LedgerForm.three` on, or since `holder_changes_aged` is there.
+    /// Not needed from `LedgerForm.keylessMessages` on, or since `holder_changes_aged` is there.
     private static let old = ["events_holder", "events_transaction", "holder_changes_source"]
     /// What the two switches take away.
     private static let switched = [FormSwitch.constraint, PeriodSwitch.constraint]
@@ -125,7 +125,7 @@ package enum IndexMigration {
         // By a later run than the one that builds: a daemon of an older version may just be starting.
         guard missing.isEmpty else { return left.isEmpty ? .done : .left(left) }
         do throws(DatabaseError) {
-            if try LedgerForm.oldest(on: session) >= .three {
+            if try LedgerForm.oldest(on: session) >= .keylessMessages {
                 for name in left where old.contains(name) { try run("DROP INDEX CONCURRENTLY \(name)", on: session) }
                 left.removeAll(where: old.contains)
             }

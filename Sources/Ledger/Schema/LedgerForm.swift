@@ -8,46 +8,47 @@ package import Postgres
 /// cannot read, and loses nothing by it. One that is started anew refuses the newer schema (`Migrator`).
 package enum LedgerForm: Int32, Comparable, Sendable {
     /// The state of a purchase has no checksum, and no moves (`KeptMove`).
-    case one = 1
-    case two = 2
+    case plain = 1
+    /// The state of a purchase has both.
+    case checksum = 2
     /// A message that passes an event on has no key of its own (`messages.key`), and events are found without the
     /// indexes that `IndexMigration` drops.
-    case three = 3
+    case keylessMessages = 3
     /// Event keys and the ids of purchases begin with a time, so that what comes at one time is written to the same
     /// pages of their indexes. Older ones stay as they are, and are looked for beside them. Once `FormSwitch` has
     /// switched to this form, versions before cannot record any more. (What two events of one moment state of their
     /// transaction: the greater key wins. Across the switch that is mostly the one that came first.)
-    case four = 4
+    case timedKeys = 4
 
     /// Events and messages lie in periods (`PeriodSwitch`). No row looks different, but versions before name a unique
     /// index over messages that is gone then.
-    case five = 5
+    case periods = 5
     /// An entitlement row is written where its `active` changes; the rest is stored with the purchase (`KnownAccess`).
     /// A version before would say that access is as old as the row, and name the event of that time; so does an older
     /// daemon that registers again, until the purchase's next webhook. It needs no switch of its own, but those before.
-    case six = 6
+    case sparseEntitlements = 6
 
-    package static let current = LedgerForm.six
+    package static let current = LedgerForm.sparseEntitlements
 
     package static func < (left: LedgerForm, right: LedgerForm) -> Bool { left.rawValue < right.rawValue }
 
     /// The form to write in: the newest that every living daemon reads.
     package static func readByAll(on session: borrowing Session) throws(DatabaseError) -> LedgerForm {
         guard let switched = LedgerForm(rawValue: try session.run(switched, ()).first ?? 0) else {
-            return min(try oldest(on: session), .three)
+            return min(try oldest(on: session), .keylessMessages)
         }
-        if switched < .five { return switched }
+        if switched < .periods { return switched }
         return max(switched, try oldest(on: session))
     }
 
     /// The oldest of the newest forms that the living daemons read.
     static func oldest(on session: borrowing Session) throws(DatabaseError) -> LedgerForm {
         guard let oldest = try session.run(QueueStatements.ledgerForm, ()).first ?? nil else { return current }
-        return LedgerForm(rawValue: min(oldest, current.rawValue)) ?? .one
+        return LedgerForm(rawValue: min(oldest, current.rawValue)) ?? .plain
     }
 
     /// The form that the ledger was switched to; 0: to none. Without the two unique indexes nothing may be written in
-    /// form four, whoever dropped them.
+    /// `timedKeys`, whoever dropped them.
     static let switched = Statement<(), Int32>(
         "form_switched",
         """

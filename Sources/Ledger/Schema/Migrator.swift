@@ -52,6 +52,12 @@ struct Migration: Sendable {
         Migration(
             version: 18, name: "lock_salt",
             sql: String(decoding: PackageResources.M0018_lock_salt_sql, as: UTF8.self)),
+        Migration(
+            version: 19, name: "event_id",
+            sql: String(decoding: PackageResources.M0019_event_id_sql, as: UTF8.self)),
+        Migration(
+            version: 20, name: "replica_identity",
+            sql: String(decoding: PackageResources.M0020_replica_identity_sql, as: UTF8.self)),
     ]
 }
 

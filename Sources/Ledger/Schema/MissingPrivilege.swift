@@ -9,7 +9,8 @@ package struct MissingPrivilege: Sendable, Hashable {
     /// A word of GRANT; or `OWNER`, which no GRANT gives.
     package let privilege: String
 
-    /// Over the schema that tables are found in. A sequence of an identity column needs no privilege of its own.
+    /// Over the schema that tables are found in, and what is the ledger's there. A sequence of an identity column needs
+    /// no privilege of its own.
     static let statement = Statement<(), MissingPrivilege>(
         "missing_privileges",
         """
@@ -19,7 +20,7 @@ package struct MissingPrivilege: Sendable, Hashable {
         FROM pg_class c CROSS JOIN unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS p (privilege)
         CROSS JOIN s
         WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition
-          AND c.relnamespace = current_schema()::regnamespace
+          AND c.relnamespace = current_schema()::regnamespace AND c.relname = ANY (\(LedgerTables.tables))
           AND (c.relname <> 'schema_migrations' OR p.privilege = 'SELECT')
           AND NOT has_table_privilege(c.oid, p.privilege)
         UNION ALL
@@ -27,6 +28,7 @@ package struct MissingPrivilege: Sendable, Hashable {
         FROM pg_class c CROSS JOIN LATERAL pg_partition_tree(c.oid) AS t JOIN pg_class o ON o.oid = t.relid
         CROSS JOIN s
         WHERE c.relkind = 'p' AND NOT c.relispartition AND c.relnamespace = current_schema()::regnamespace
+          AND c.relname = ANY (\(LedgerTables.tables))
           AND NOT pg_has_role(o.relowner, 'USAGE') AND (t.level = 0 OR pg_has_role(c.relowner, 'USAGE'))
         UNION ALL
         SELECT 'SEQUENCE ' || s.prefix || c.relname::text, 'UPDATE' FROM pg_class c CROSS JOIN s
@@ -34,9 +36,7 @@ package struct MissingPrivilege: Sendable, Hashable {
           AND CASE WHEN c.relkind = 'S' THEN NOT has_sequence_privilege(c.oid, 'UPDATE') END
         UNION ALL
         SELECT 'SEQUENCE ' || s.prefix || c.relname::text, 'USAGE' FROM pg_class c CROSS JOIN s
-        WHERE c.relkind = 'S' AND c.relnamespace = current_schema()::regnamespace
-          AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid
-                                                    AND d.deptype = 'i')
+        WHERE c.relname = ANY (\(LedgerTables.sequences)) AND c.relnamespace = current_schema()::regnamespace
           -- CASE, because it fails for what is no sequence, and the server chooses the order of conditions.
           AND CASE WHEN c.relkind = 'S' THEN NOT has_sequence_privilege(c.oid, 'USAGE') END
         UNION ALL

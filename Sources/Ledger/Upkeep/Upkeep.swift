@@ -119,7 +119,8 @@ package struct Upkeep: Sendable {
     private static func partition(_ day: Int32) -> String { "attempts_" + date(day).filter { $0 != "-" } }
 
     /// Moves the day's rows first: PostgreSQL refuses a partition while the default one holds rows of it. Behind its
-    /// locks, so that nobody settles into the default one in between.
+    /// locks, so that nobody settles into the default one in between. Without a primary key logical replication knows
+    /// rows by all of them (M0020_replica_identity.sql).
     private static func createPartition(_ day: Int32) -> String {
         let name = partition(day)
         let (from, to) = ("'\(date(day)) 00:00:00+00'", "'\(date(day + 1)) 00:00:00+00'")
@@ -127,6 +128,7 @@ package struct Upkeep: Sendable {
             LOCK TABLE ONLY attempts IN SHARE UPDATE EXCLUSIVE MODE;
             LOCK TABLE attempts_default IN ACCESS EXCLUSIVE MODE;
             CREATE TABLE \(name) (LIKE attempts INCLUDING DEFAULTS);
+            ALTER TABLE \(name) REPLICA IDENTITY FULL;
             WITH moved AS (DELETE FROM attempts_default WHERE at >= \(from) AND at < \(to) RETURNING *)
             INSERT INTO \(name) SELECT * FROM moved;
             ALTER TABLE attempts ATTACH PARTITION \(name) FOR VALUES FROM (\(from)) TO (\(to))

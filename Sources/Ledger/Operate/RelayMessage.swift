@@ -5,7 +5,7 @@ import Vocabulary
 /// A message from the relay itself about an integration, for the integrations that select it by a glob that begins
 /// with `posthouse.`. It is written in the transaction that makes the change, so however many daemons there are, it is
 /// sent once. It travels like any other message: signed, retried, kept, replayed.
-struct OperationalMessage: Sendable {
+struct RelayMessage: Sendable {
     enum Kind: String, Sendable, CaseIterable {
         /// The circuit breaker opened.
         case failing = "posthouse.integration.failing"
@@ -24,7 +24,7 @@ struct OperationalMessage: Sendable {
     /// Without the relay's own messages: two receivers that both give up would otherwise notify each other for ever.
     /// Those about a purchase are none of these.
     static let keys = Statement<[Int64], Identifier>(
-        "operational_keys",
+        "relay_keys",
         """
         SELECT coalesce(m.key, e.key)
         FROM unnest($1) AS w (id) \(RowByID.message("w.id", as: "m")) \(RowByID.event("m.event", as: "e"))
@@ -60,7 +60,7 @@ struct OperationalMessage: Sendable {
 
     /// Writes `messages` for the integrations among `routes` that ask for them; if none does, writes nothing.
     static func publish(
-        _ messages: [OperationalMessage], routes: [RoutedIntegration], on session: borrowing Session
+        _ messages: [RelayMessage], routes: [RoutedIntegration], on session: borrowing Session
     ) throws(DatabaseError) {
         for message in messages {
             let receivers = routes.filter {
@@ -81,7 +81,8 @@ struct OperationalMessage: Sendable {
             let message = ids.messages.first
         else { throw .protocolViolation(reason: "drawing row ids came to nothing") }
         let scope = Scope(source: Self.source, app: "", environment: Self.environment)
-        let id = "pst_\(event.row)"
+        // By its time, too: after a restore to an earlier time rows have numbers again that receivers know.
+        let id = "pst_\(event.row)_\(event.now)"
         let key = KeyHash.eventHash(vendorEventID: id, in: scope)
         let type = kind.rawValue
         let now = Timestamp(milliseconds: event.now)

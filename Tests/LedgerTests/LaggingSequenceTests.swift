@@ -1,0 +1,93 @@
+import Postgres
+import TestSupport
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// As at a logical subscriber, which has the rows of the publisher and not its sequences. Oracle: psql.
+@Suite("Sequences that fall behind while a daemon serves", .serialized, .timeLimit(.minutes(30)))
+struct LaggingSequenceTests {
+    /// - Parameter last: the last ids drawn, it seems: before those of the rows, or before those of all partitions.
+    @Test(
+        "A webhook that draws a taken id, or one without a table, is stored, and none is quarantined",
+        arguments: [Period.firstID(1) - 1, 1], [1, 1_000])
+    func webhooks(last: Int64, copiedEventsMin: Int) async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")], copiedEventsMin: copiedEventsMin)
+            await daemon.record((0..<5).map { .sample("A\($0)", purchase: "a\($0)") })
+            try ledger.psql(
+                """
+                SELECT setval('event_ids', \(last)), setval('message_ids', \(last)), setval('delivery_ids', 1, false)
+                """)
+            let events: [Event] = (0..<3).map { .sample("B\($0)", purchase: "b\($0)") }
+            #expect(await daemon.record(events) == [.stored, .stored, .stored])
+            #expect(try ledger.psql("SELECT count(*) FROM quarantine") == "0")
+            let names = "SELECT string_agg(name, ' ' ORDER BY id) FROM events"
+            #expect(try ledger.psql(names) == "A0 A1 A2 A3 A4 B0 B1 B2")
+            #expect(try ledger.psql("SELECT count(*), count(DISTINCT message) FROM deliveries") == "8|8")
+        }
+    }
+
+    @Test("What cannot be read is quarantined all the same; the ids of daemons and integrations are moved on, too")
+    func columns() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            func body(_ text: String) -> RecordQueue.Item {
+                .quarantine(QuarantinedBody(source: "shop", reason: "odd", body: Array(text.utf8)))
+            }
+            await daemon.record([body("a"), body("b")])
+            let lagging = ["quarantine", "daemons", "integrations"].map { "setval('\($0)_id_seq', 1, false)" }
+            try ledger.psql("SELECT \(lagging.joined(separator: ", "))")
+            #expect(await daemon.record([body("c")]) == [.stored])
+            #expect(try ledger.psql("SELECT count(*) FROM quarantine") == "3")
+            _ = try await ledger.daemon([.named("all"), .named("new")])
+            #expect(try ledger.psql("SELECT count(*) FROM daemons") == "2")
+            #expect(try ledger.psql("SELECT string_agg(name, ' ' ORDER BY id) FROM integrations") == "all new")
+        }
+    }
+
+    @Test("Where the role may not move them the webhook comes again: it is not the reason")
+    func forbidden() async throws {
+        try await TestLedger.run { ledger in
+            let role = "lagging_\(ledger.database)"
+            try ledger.psql(
+                """
+                CREATE ROLE \(role) LOGIN;
+                GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO \(role);
+                GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO \(role)
+                """)
+            let url = ledger.connectionString.replacing(/user=\w+/, with: "user=\(role)")
+            let daemon = try await ledger.daemon(settings: TestLedger.settings(url))
+            await daemon.record((0..<20).map { .sample("A\($0)", purchase: "a\($0)") })
+            try ledger.psql("SELECT setval('event_ids', \(Period.firstID(1) - 1))")
+            let events: [RecordQueue.Item] = ["B", "C"].map { .event(.sample($0, purchase: $0)) }
+            #expect(await daemon.recordOnce(events) == [.unavailable, .unavailable])
+            #expect(try ledger.psql("SELECT count(*) FROM quarantine") == "0")
+            try ledger.psql("GRANT UPDATE ON SEQUENCE event_ids, message_ids, delivery_ids TO \(role)")
+            #expect(await daemon.record(events) == [.stored, .stored])
+        }
+    }
+
+    @Test("A relay message has another id where its row is drawn again, as after a restore to an earlier time")
+    func relayMessages() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([
+                .named("a"), .named("ops", events: ["posthouse.integration.*"]),
+            ])
+            func publish() async throws -> String {
+                #expect(try await daemon.queue.openBreaker(daemon.row("a"), reason: "answered 503"))
+                return try ledger.psql("SELECT id, vendor_event_id, key FROM events")
+            }
+            let first = try await publish().split(separator: "|")
+            try ledger.psql(
+                """
+                DELETE FROM breakers; DELETE FROM deliveries; DELETE FROM messages; DELETE FROM events;
+                SELECT setval('event_ids', \(Period.firstID(1) - 1))
+                """)
+            let second = try await publish().split(separator: "|")
+            #expect(first.count == 3 && second.count == 3 && first[0] == second[0])
+            #expect(first[1] != second[1] && first[2] != second[2])
+        }
+    }
+}
