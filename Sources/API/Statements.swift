@@ -53,7 +53,7 @@ extension Backend {
         }
         switch answer {
         case .stored: return true
-        case .refused: return false
+        case .conditionFailed: return false
         case .unavailable:
             throw .unavailable(
                 "it could not be recorded now; send it again", after: Limits.retryAfterUnavailableSeconds)

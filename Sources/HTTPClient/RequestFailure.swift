@@ -60,7 +60,7 @@ package enum RequestFailure: Error, Sendable, Equatable {
         case .malformedAnswer(let what): "the answer is malformed: \(what)"
         case .unsendable(let what): "the request cannot be sent: \(what)"
         case .shortage(let what): "too few file descriptors are left to connect: \(what)"
-        case .cancelled: "given up by this daemon"
+        case .cancelled: "cut off by this daemon"
         }
     }
 }

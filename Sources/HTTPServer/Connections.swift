@@ -59,6 +59,8 @@ final class Connections: Sendable {
     }
 
     func left(_ channel: any Channel) {
+        // First: whoever finds no member left finds none counted.
+        open.wrappingSubtract(1, ordering: .relaxed)
         let waiting = members.withLock { members -> [EventLoopPromise<Void>] in
             members.channels[ObjectIdentifier(channel)] = nil
             let setUp = members.endedSetUp(channel)
@@ -66,7 +68,6 @@ final class Connections: Sendable {
             defer { members.whenEmpty = [] }
             return setUp + members.whenEmpty
         }
-        open.wrappingSubtract(1, ordering: .relaxed)
         for promise in waiting { promise.succeed(()) }
     }
 

@@ -22,8 +22,8 @@ struct OutboundPath {
     /// How an attempt ended, as its lane sees it.
     enum End {
         case settled(EndpointHealth)
-        /// This daemon gave the attempt up; nothing was settled.
-        case givenUp
+        /// This daemon cut the attempt off; nothing was settled.
+        case cut
     }
 
     /// Makes one attempt. `completion` is called once, on the loop.
@@ -51,7 +51,7 @@ struct OutboundPath {
         Failpoint.reach(.deliveryBeforeRequest)
         let startedAt = NIODeadline.now()
         client.send(request) { result in
-            if case .failure(.cancelled) = result { return completion(.givenUp) }
+            if case .failure(.cancelled) = result { return completion(.cut) }
             Failpoint.reach(.deliveryAfterAnswer)
             let latency = Int((NIODeadline.now() - startedAt).nanoseconds / 1_000_000)
             settle(delivery, result, isProbe: isProbe, isOutdated: isOutdated(), latencyMilliseconds: latency)

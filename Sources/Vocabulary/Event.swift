@@ -185,11 +185,14 @@ package struct QuarantinedBody: Sendable {
     package let body: [UInt8]
     /// `Event.answer`.
     package let answer: [UInt8]?
+    /// The vendor's own id of its event, as far as it is known: one that a header of the request gives is in no body.
+    package let eventID: String?
 
-    package init(source: String, reason: String, body: [UInt8], answer: [UInt8]? = nil) {
+    package init(source: String, reason: String, body: [UInt8], answer: [UInt8]? = nil, eventID: String? = nil) {
         self.source = source
         self.reason = reason
         self.body = body
         self.answer = answer
+        self.eventID = eventID
     }
 }

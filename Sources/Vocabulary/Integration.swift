@@ -89,34 +89,33 @@ package struct Integration: Sendable, Hashable {
         self.certificateAuthorityFile = certificateAuthorityFile
     }
 
-    /// Prefix of the types of Posthouse's own operational messages.
-    private static let operationalPrefix = "posthouse."
+    /// Prefix of the types of relay messages, those of Posthouse itself.
+    private static let relayPrefix = "posthouse."
     /// Prefix of those that are about somebody's purchase.
     private static let accessPrefix = "posthouse.access."
 
-    /// Whether a message of this type, source and environment goes here, if `admits` lets it through. Operational
-    /// messages go only to an integration with a glob that begins with their prefix: the `*` of a receiver of purchases
-    /// does not match them. Those about a purchase have a prefix of their own, and are of the purchase's source and
-    /// environment.
+    /// Whether a message of this type, source and environment goes here, if `admits` lets it through. Relay messages
+    /// go only to an integration with a glob that begins with their prefix: the `*` of a receiver of purchases does not
+    /// match them. Those about a purchase have a prefix of their own, and are of the purchase's source and environment.
     package func selects(type: String, source: String, environment: String) -> Bool {
-        let isAboutPurchases = !type.hasPrefix(Self.operationalPrefix) || type.hasPrefix(Self.accessPrefix)
+        let isAboutPurchases = !type.hasPrefix(Self.relayPrefix) || type.hasPrefix(Self.accessPrefix)
         if isAboutPurchases, !isOf(source, environment) { return false }
         return names(type: type)
     }
 
     /// Whether its globs select the type, whatever the source and the environment.
     package func names(type: String) -> Bool {
-        let prefix = [Self.accessPrefix, Self.operationalPrefix].first { type.hasPrefix($0) } ?? ""
+        let prefix = [Self.accessPrefix, Self.relayPrefix].first { type.hasPrefix($0) } ?? ""
         return events.contains { $0.pattern.hasPrefix(prefix) && $0.matches(type) }
     }
 
-    /// Whether `where` lets a message of this type through. It does not concern operational messages, whose fields are
+    /// Whether `where` lets a message of this type through. It does not concern relay messages, whose fields are
     /// those of no purchase.
     /// - Parameter text: as for `MessageFilter.matches`.
     package func admits<Failure: Error>(
         type: String, _ text: (MessageField) throws(Failure) -> String?
     ) throws(Failure) -> Bool {
-        guard let filter, !type.hasPrefix(Self.operationalPrefix) else { return true }
+        guard let filter, !type.hasPrefix(Self.relayPrefix) else { return true }
         return try filter.matches(text)
     }
 

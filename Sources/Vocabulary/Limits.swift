@@ -1,5 +1,5 @@
-/// Every limit of Posthouse (queues, buffers, pools, bodies, waits), with its unit, in one place. Values that the
-/// configuration can change have their defaults here, too.
+/// The limits of Posthouse (queues, buffers, pools, bodies, waits), each with its unit; those that concern one target
+/// alone may be there (`APILimits`). Values that the configuration can change have their defaults here, too.
 package enum Limits {
     // MARK: HTTP server
 
@@ -100,7 +100,7 @@ package enum Limits {
     package static let spoolDrainBytesMax = 8 << 20
     /// Wait before what could not be recorded is tried again: doubles from the first value to the second.
     package static let spoolRetry: ClosedRange<Duration> = .milliseconds(500)...(.seconds(5))
-    /// How often a daemon looks for folders that another one has left.
+    /// How often a daemon looks for folders that another one has left, and tries to open a spool that is away.
     package static let spoolAdoptionInterval: Duration = .seconds(30)
     /// At most so often is it reported that the spool takes nothing.
     package static let spoolReportInterval: Duration = .seconds(60)

@@ -15,7 +15,7 @@ package struct Scope: Hashable, Sendable {
     }
 }
 
-/// One subscription line or one one-time purchase; its life spans many store transactions.
+/// One subscription or one one-time purchase; its life spans many store transactions.
 package struct Purchase: Hashable, Sendable {
     package enum Kind: String, Sendable, CaseIterable {
         case subscription
@@ -31,7 +31,7 @@ package struct Purchase: Hashable, Sendable {
     package let store: String
     package var product: String?
     package var plan: String?
-    /// The vendor's own id of the subscription line (`subs_…`), where it sends one.
+    /// The vendor's own id of the subscription (`subs_…`), where it sends one.
     package var subscriptionID: String?
 
     package init(key: String, kind: Kind, store: String, product: String?, plan: String?, subscriptionID: String?) {

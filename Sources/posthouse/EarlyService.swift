@@ -105,10 +105,10 @@ private struct EarlyOperations: OperationalPaths {
     /// Without the cause, which may name the database: these pages need no token, and the journal has it.
     static let obstacle = "this daemon waits for its database"
 
-    func admit(_ head: IncomingHead, isInner: Bool) -> Admission {
+    func admit(_ head: IncomingHead, servesAPI: Bool) -> Admission {
         switch head.path {
         case "/healthz", "/readyz": break
-        case "/metrics" where isInner: break
+        case "/metrics" where servesAPI: break
         default: return .refuse(.text(503, Self.obstacle + "\n"))
         }
         guard head.method == "GET" || head.method == "HEAD" else { return .refuse(.wrongMethod("GET")) }

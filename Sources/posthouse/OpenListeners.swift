@@ -110,18 +110,18 @@ private final class Router: IncomingHandler {
     private let api: (any IncomingHandler)?
     private let operations: any OperationalPaths
     /// False: the listener serves webhooks only, without the API and the metrics.
-    private let isInner: Bool
+    private let servesAPI: Bool
 
     init(_ handlers: OpenListeners.Handlers, _ role: OpenListeners.Role) {
         ingest = role == .backend ? nil : handlers.ingest
-        isInner = role != .webhooks
-        api = isInner ? handlers.api : nil
+        servesAPI = role != .webhooks
+        api = servesAPI ? handlers.api : nil
         operations = handlers.operations
     }
 
     func admit(_ head: IncomingHead) -> Admission {
         if let handler = handler(of: head) { return handler.admit(head) }
-        return operations.admit(head, isInner: isInner)
+        return operations.admit(head, servesAPI: servesAPI)
     }
 
     func respond(to request: IncomingRequest, with responder: Responder) {

@@ -72,7 +72,7 @@ final class OutgoingClients: Sendable {
                 OutgoingAnswer(
                     status: answer.status, body: answer.isWhole ? answer.body : nil, cacheControl: answer.cacheControl))
         } catch {
-            return .failure(error as? OutgoingFailure ?? OutgoingFailure("given up by this daemon"))
+            return .failure(error as? OutgoingFailure ?? OutgoingFailure("cut off by this daemon"))
         }
     }
 

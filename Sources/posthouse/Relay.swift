@@ -23,8 +23,8 @@ final class Relay: Sendable {
     let recordQueue: RecordQueue
     let dispatchBuffer: DispatchBuffer
     let recordingHealth: RecordingHealth
-    /// nil: there is none.
-    let spool: Spool?
+    /// nil: none is needed.
+    let spool: SpoolOpening?
     /// Applies a new configuration to the parts.
     let reloader: Reloader
     private let dispatcher: Dispatcher
@@ -56,7 +56,7 @@ final class Relay: Sendable {
     ///   - early: its listeners and clients become the relay's; after a start that fails they serve on as before.
     static func start(
         configuration: Configuration, settings: ConnectionSettings, listeners: Listeners, lock: StateLock?,
-        spool: Spool?, early: EarlyService?, observatory: Observatory
+        spool: SpoolOpening?, early: EarlyService?, observatory: Observatory
     ) async throws -> Relay {
         let undo = StartUndo()
         do {
@@ -74,7 +74,7 @@ final class Relay: Sendable {
 
     private init(
         configuration: Configuration, settings: ConnectionSettings, listeners: Listeners, lock: StateLock?,
-        spool: Spool?, early: EarlyService?, observatory: Observatory, undo: StartUndo
+        spool: SpoolOpening?, early: EarlyService?, observatory: Observatory, undo: StartUndo
     ) async throws {
         let observe = observatory.observer
         self.observe = observe
@@ -108,9 +108,7 @@ final class Relay: Sendable {
         // Leases that cannot be given back run out by themselves.
         undo.add { [queue] in try? await queue.leave() }
         let upkeep = Upkeep(pool: pool, retention: configuration.retention)
-        do { try await upkeep.preparePartitions() } catch let error as DatabaseError where error.isRetryable {
-            observe(.warning("the partitions of the coming days were put off for an hour: \(error)"))
-        }
+        await Self.preparePartitions(upkeep, observe)
         // Before anything is recorded: sequences may be behind their tables.
         let isPeriodNew = await Self.beginPeriod(upkeep, observe)
         try await SourceNames.remember(configuration.sources.map(\.name), in: pool)
@@ -172,7 +170,7 @@ final class Relay: Sendable {
         ]
         spoolTasks =
             spooling.map { spooling in
-                [Task { await spooling.fallback.run() }, Task { await spooling.drain.run() }]
+                [Task { await spooling.fallback.run() }, Task { await spooling.runDrain() }]
             } ?? []
         indexing = Task { await Self.buildIndexes(pool, direct, observe) }
         reloader = Reloader(
@@ -206,6 +204,13 @@ final class Relay: Sendable {
 
     /// Soon after the start, so that a daemon which is often restarted comes to it, too.
     private static let firstUpkeep: Duration = .seconds(300)
+
+    /// At the start. A failure keeps no webhook from being recorded: the default partition takes the attempts.
+    private static func preparePartitions(_ upkeep: Upkeep, _ observe: Observer) async {
+        do { try await upkeep.preparePartitions() } catch {
+            observe(.warning("the partitions of the coming days were put off for an hour: \(error)"))
+        }
+    }
 
     private static func beginPeriod(_ upkeep: Upkeep, _ observe: Observer) async -> Bool {
         do { return try await upkeep.beginPeriod() } catch {
@@ -259,7 +264,7 @@ final class Relay: Sendable {
         _ pool: Pool, _ configuration: LiveConfiguration, _ routes: Routes, isPeriodNew: Bool,
         _ observe: @escaping Observer
     ) async {
-        var hour = 23
+        var hoursSinceKeyPruning = 23
         var held: ContinuousClock.Instant?
         if isPeriodNew {
             await lookOverPeriods(Upkeep(pool: pool, retention: configuration.current.retention), observe)
@@ -284,11 +289,11 @@ final class Relay: Sendable {
             }
             await attempt("pruning") { try await upkeep.prune() }
             await attempt("pruning the memory of duplicates") {
-                guard hour >= 24 else { return }
+                guard hoursSinceKeyPruning >= 24 else { return }
                 try await upkeep.pruneEventKeys()
-                hour = 0
+                hoursSinceKeyPruning = 0
             }
-            hour += 1
+            hoursSinceKeyPruning += 1
         }
     }
 

@@ -64,7 +64,7 @@ extension OpenListeners.Handlers {
         operations = Operations(
             pool: pool, reading: reading, overdue: overdue, registration: registration, observatory: observatory,
             recording: recorder.figures, health: recorder.health, recordQueue: queue,
-            disk: disk, spool: spooling?.spool, spools: configuration.sources.contains(where: \.spools),
+            disk: disk, spool: spooling?.opening, spools: configuration.sources.contains(where: \.spools),
             integrations: Set(configuration.integrations.map(\.name)), sources: configuration.sources.map(\.name))
     }
 }

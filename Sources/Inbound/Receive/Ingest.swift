@@ -52,12 +52,13 @@ package struct Ingest: IncomingHandler {
             bodyBytesMax: bodyBytesMax, answerTimeout: Limits.acknowledgementTimeout, timeoutAnswer: .unavailable)
     }
 
-    /// The commonest mistake of a first day is a mistyped URL at the vendor.
+    /// The commonest mistake of a first day is a mistyped URL at the platform.
     private func unknown(_ path: String) -> String {
         let name = path.dropFirst(Self.prefix.count).unicodeScalars
         let shown = String(String.UnicodeScalarView(name.prefix(Self.shownScalarsMax)))
         let rest = name.dropFirst(Self.shownScalarsMax).isEmpty ? "" : "…"
-        return "no source is named \"\(shown)\(rest)\"; the URL at the vendor ends in the name of a [[source]]\(known)"
+        return "no source is named \"\(shown)\(rest)\"; "
+            + "the URL at the platform ends in the name of a [[source]]\(known)"
     }
 
     package func respond(to request: IncomingRequest, with responder: Responder) {

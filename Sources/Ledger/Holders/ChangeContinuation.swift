@@ -7,7 +7,7 @@ import Vocabulary
 ///
 /// A webhook of a purchase that was not moved yet moves it first (`BatchPlan.applyUnfinishedChanges`).
 struct ChangeContinuation {
-    let recorder: RecordEvents
+    let recording: BatchRecording
 
     /// Applies the oldest unfinished change to its next purchases.
     ///
@@ -20,9 +20,9 @@ struct ChangeContinuation {
     /// - Returns: nil if nothing is left, or another transaction has it.
     func run(
         without skipped: Set<Int64>, on session: borrowing Session, row: inout Int64?, reserved: inout Reservations
-    ) throws(DatabaseError) -> RecordEvents.Committed? {
+    ) throws(DatabaseError) -> BatchRecording.Committed? {
         // A daemon whose configuration lacks the source does not know how its purchases are held.
-        let wanted = (skipped.sorted(), recorder.rules.keys.sorted())
+        let wanted = (skipped.sorted(), recording.rules.keys.sorted())
         let sources = try session.run(HolderStatements.unfinishedSources, wanted)
         if sources.isEmpty { return nil }
         let locks = Set(sources.map { KeyHash.lock(ofSource: $0) }).sorted()
@@ -34,33 +34,34 @@ struct ChangeContinuation {
         row = unfinished.row
         switch unfinished.change {
         case .success(let change): return try apply(change, of: unfinished, on: session, reserved: &reserved)
-        case .failure(let error): return RecordEvents.Committed(leftOut: [unfinished.row: error])
+        case .failure(let error): return BatchRecording.Committed(leftOut: [unfinished.row: error])
         }
     }
 
     private func apply(
         _ change: HolderChangeRow, of unfinished: HolderStatements.Unfinished, on session: borrowing Session,
         reserved: inout Reservations
-    ) throws(DatabaseError) -> RecordEvents.Committed {
-        var committed = RecordEvents.Committed()
+    ) throws(DatabaseError) -> BatchRecording.Committed {
+        var committed = BatchRecording.Committed()
         guard let cause = try cause(of: change, statedBy: unfinished.event, on: session) else {
             try session.enqueue(HolderStatements.advance, (unfinished.row, nil))
-            committed.happenings.append(
+            committed.observations.append(
                 .warning("a change of holder \(change.subject) is not applied further: its event is not kept any more"))
             return committed
         }
         let answers = try HolderLoading(continuing: change, after: unfinished.appliedThrough)
-            .enqueueQueries(in: recorder.ledgerForm, on: session, purchasesMax: recorder.changePurchasesMax)
+            .enqueueQueries(in: recording.ledgerForm, on: session, purchasesMax: recording.changePurchasesMax)
         let locked = try session.enqueueQuery(RecordStatements.lockPurchases, answers.purchases.sorted())
         let purchases = LoadedPurchases(try session.answer(to: locked))
         let plan = try purchases.plan(
-            try answers.knowledge(on: session) { _ in nil }, rules: recorder.rules, in: recorder.ledgerForm, on: session
+            try answers.knowledge(on: session) { _ in nil }, rules: recording.rules, in: recording.ledgerForm,
+            on: session
         ) { $0.continueChange(change, of: cause.event) }
         let write = BatchWrite(
-            plan: plan, recorder: recorder, queueReads: QueueReads(recorder.routes), createdAt: cause.now)
+            plan: plan, recording: recording, queueReads: QueueReads(recording.routes), createdAt: cause.now)
         _ = try write.run(on: session, reserved: &reserved, into: &committed)
         for id in purchases.unreadable.keys.sorted() {
-            committed.happenings.append(.warning(RecordEvents.leftOut(id)))
+            committed.observations.append(.warning(BatchRecording.leftOut(id)))
         }
         try session.enqueue(HolderStatements.advance, (unfinished.row, answers.through.first?.last))
         return committed
@@ -69,7 +70,7 @@ struct ChangeContinuation {
     /// - Returns: the event that stated the change, as far as messages quote it, and the database's time.
     private func cause(
         of change: HolderChangeRow, statedBy row: Int64, on session: borrowing Session
-    ) throws(DatabaseError) -> (event: BatchPlan.New, now: Timestamp)? {
+    ) throws(DatabaseError) -> (event: BatchPlan.PlannedEvent, now: Timestamp)? {
         guard let cause = try session.run(HolderStatements.cause, row).first else { return nil }
         guard let holder = Holder(storageKey: cause.holder) else {
             throw .protocolViolation(reason: "the holder of event \(row) cannot be read")
@@ -77,6 +78,6 @@ struct ChangeContinuation {
         let event = Event(
             scope: change.scope, vendorEventID: cause.vendorEventID, name: cause.name, type: cause.type,
             holder: holder, occurredAt: change.at, purchase: nil, transaction: nil, body: cause.body)
-        return (BatchPlan.New(event, key: cause.key, row: row), cause.now)
+        return (BatchPlan.PlannedEvent(event, key: cause.key, row: row), cause.now)
     }
 }

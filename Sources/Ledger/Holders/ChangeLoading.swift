@@ -51,7 +51,7 @@ struct ChangeLoading {
         let wishes = Array(wishes)
         let keys = wishes.map(\.key.key)
         let pending = try session.enqueueQuery(
-            form >= .four ? HolderStatements.changes : HolderStatements.changesBeforeFour,
+            form >= .timedKeys ? HolderStatements.changes : HolderStatements.changesBeforeTimedKeys,
             (
                 keys.map(\.subject.text), keys.map(\.scope.source), keys.map(\.scope.app),
                 keys.map(\.scope.environment), keys.map(\.isLogin), wishes.map(\.value),

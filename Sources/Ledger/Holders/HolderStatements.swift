@@ -182,9 +182,9 @@ enum HolderStatements {
         "holder_changes",
         changes(ofPurchase: "coalesce(hash, id) = w.purchase"), row: SubjectChange.init)
 
-    /// The same before `LedgerForm.four`: ids are hashes, and the index over hashes may not be there.
-    static let changesBeforeFour = Statement<Subjects, SubjectChange>(
-        "holder_changes_before_four", changes(ofPurchase: "id = w.purchase"),
+    /// The same before `LedgerForm.timedKeys`: ids are hashes, and the index over hashes may not be there.
+    static let changesBeforeTimedKeys = Statement<Subjects, SubjectChange>(
+        "holder_changes_before_timed_keys", changes(ofPurchase: "id = w.purchase"),
         row: SubjectChange.init)
 
     typealias Subjects = ([String], [String], [String], [String], [Bool], [Timestamp], [Identifier?], Int64)

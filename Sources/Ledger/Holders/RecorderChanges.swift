@@ -28,7 +28,7 @@ extension Recorder {
         do {
             let committed = try await applyFurther { row in current.withLock { $0 = row } }
             await unblockSuccessors(of: committed.blocked)
-            for happening in committed.happenings { observe(happening) }
+            for observation in committed.observations { observe(observation) }
             report(committed.leftOut)
             return current.withLock { $0 } != nil
         } catch let error as DatabaseError where error.mayBeOneEvent || error.isTimeout {
@@ -55,15 +55,15 @@ extension Recorder {
     /// - Parameter found: called with the row of the change that is applied further, or nil.
     private func applyFurther(
         found: @escaping @Sendable (Int64?) -> Void
-    ) async throws -> RecordEvents.Committed {
+    ) async throws -> BatchRecording.Committed {
         let skipped = unfinished.skipped
-        func apply(_ mode: WriteMode) async throws -> RecordEvents.Committed {
-            let recorder = try recorder(mode)
-            return try await transact(recorder, events: 0) { session, reserved throws(DatabaseError) in
+        func apply(_ mode: WriteMode) async throws -> BatchRecording.Committed {
+            let recording = try recording(mode)
+            return try await transact(recording, events: 0) { session, reserved throws(DatabaseError) in
                 var row: Int64?
                 defer { found(row) }
-                return try ChangeContinuation(recorder: recorder)
-                    .run(without: skipped, on: session, row: &row, reserved: &reserved) ?? RecordEvents.Committed()
+                return try ChangeContinuation(recording: recording)
+                    .run(without: skipped, on: session, row: &row, reserved: &reserved) ?? BatchRecording.Committed()
             }
         }
         do {

@@ -47,7 +47,7 @@ package struct Importer: Sendable {
 
     /// Which events are stored already: an import that is begun again passes over them without a lock.
     private func known(_ events: [Event]) async throws(DatabaseError) -> [Bool] {
-        let arrivals = EventBatch(events, in: .four).all
+        let arrivals = EventBatch(events, in: .timedKeys).all
         let wanted = (arrivals.map(\.key), arrivals.map(\.otherKey))
         let found = try await pool.withSession { session throws(DatabaseError) in
             Set(try session.run(ImportStatements.known, wanted))
@@ -90,9 +90,9 @@ package struct Importer: Sendable {
                     case .recorded: .recorded
                     case .duplicate: .known
                     // An install that is known already is not registered again.
-                    case .refused where event.purchase == nil: .known
+                    case .conditionFailed where event.purchase == nil: .known
                     case .setAside(_, _, let reason), .unavailable(_, let reason): .setAside(reason: reason)
-                    case .refused: .refused(reason: "what is known of its token does not fit it")
+                    case .conditionFailed: .refused(reason: "what is known of its token does not fit it")
                     }
                 }
             } catch  where mode != .insertIfAbsent && error.isThereAlready {
@@ -112,15 +112,15 @@ package struct Importer: Sendable {
 
     private func transact(
         _ events: [Event], _ mode: WriteMode, isApart: Bool
-    ) async throws(DatabaseError) -> RecordEvents.Committed {
+    ) async throws(DatabaseError) -> BatchRecording.Committed {
         try await pool.withSession { [rules, routes, changing, isAnnouncing] session throws(DatabaseError) in
             try session.transaction(planning: .onceByIndex) { session throws(DatabaseError) in
                 if isApart { try session.script(Recorder.apartTimeout) }
-                let recorder = RecordEvents(
+                let recording = BatchRecording(
                     routes: routes, rules: rules, changing: changing, dispatchBuffer: DispatchBuffer(), daemon: nil,
                     ledgerForm: try LedgerForm.readByAll(on: session), mode: mode, announcesImports: isAnnouncing)
                 var reserved = Reservations()
-                return try recorder.run(events, on: session, reserved: &reserved)
+                return try recording.run(events, on: session, reserved: &reserved)
             }
         }
     }

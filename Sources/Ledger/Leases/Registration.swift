@@ -48,7 +48,7 @@ package final class Registration: Sendable {
     private let clock: DatabaseClock
     private let leaseDuration: Duration
     private let state = Mutex(State.unregistered)
-    private let readByAll = Mutex(LedgerForm.one)
+    private let readByAll = Mutex(LedgerForm.plain)
     private let watch = Mutex(LeaseWatch())
 
     /// - Parameter key: of this daemon alone; nil: none, so that its lease has to run out.

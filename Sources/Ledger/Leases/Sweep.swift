@@ -54,7 +54,7 @@ extension Queue {
             let leased = try session.run(QueueStatements.leased, (from, end, lease))
             let unknown = Set(leased.filter { !dispatchBuffer.holds($0, under: lease) })
             let leaked = unknown.intersection(suspects)
-            if !leaked.isEmpty { _ = try session.execute(QueueStatements.release, (leaked.sorted(), lease)) }
+            if !leaked.isEmpty { _ = try session.execute(QueueStatements.giveBack, (leaked.sorted(), lease)) }
             var reclaimed: [Int64: Int] = leaked.isEmpty ? [:] : [lease: leaked.count]
             for daemon in try session.run(QueueStatements.reclaim, (from, end)) { reclaimed[daemon, default: 0] += 1 }
             let early = try ordering.isEmpty ? [] : session.run(QueueStatements.block, (from, end, ordering))

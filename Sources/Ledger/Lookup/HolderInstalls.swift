@@ -85,9 +85,9 @@ extension HolderLookup {
     /// Everybody who holds, or held, a granted purchase, given by its hash.
     package func grant(_ purchase: Identifier) async throws(LookupFailure) -> [GrantHolding] {
         try await read { session throws(DatabaseError) in
-            let isFour = try LedgerForm.readByAll(on: session) >= .four
+            let hasTimedKeys = try LedgerForm.readByAll(on: session) >= .timedKeys
             return try session.run(
-                isFour ? HolderInstallStatements.grant : HolderInstallStatements.grantBeforeFour, purchase)
+                hasTimedKeys ? HolderInstallStatements.grant : HolderInstallStatements.grantBeforeTimedKeys, purchase)
         }
     }
 }
@@ -181,9 +181,9 @@ enum HolderInstallStatements {
     static let grant = Statement<Identifier, GrantHolding>(
         "lookup_grant", holdings(of: "(SELECT id FROM purchases WHERE coalesce(hash, id) = $1)"), row: holding)
 
-    /// Before `LedgerForm.four`: the hash is the id, and the index over hashes may not be there.
-    static let grantBeforeFour = Statement<Identifier, GrantHolding>(
-        "lookup_grant_before_four", holdings(of: "$1"), row: holding)
+    /// Before `LedgerForm.timedKeys`: the hash is the id, and the index over hashes may not be there.
+    static let grantBeforeTimedKeys = Statement<Identifier, GrantHolding>(
+        "lookup_grant_before_timed_keys", holdings(of: "$1"), row: holding)
 
     private static func holdings(of purchase: SQL) -> SQL {
         """

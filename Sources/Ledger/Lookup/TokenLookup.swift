@@ -49,7 +49,7 @@ package struct TokenLookup: Sendable {
         let isReplaced: Bool?
     }
 
-    /// The event keys of `Subject` in both forms (`LedgerForm.four`), its source and its token.
+    /// The event keys of `Subject` in both forms (`LedgerForm.timedKeys`), its source and its token.
     static let subject = Statement<(Identifier, Identifier, String, Identifier), SubjectRow>(
         "token_subject",
         """

@@ -45,14 +45,14 @@ package struct Trace: Sendable {
     package struct Delivery: Sendable {
         package let id: Int64
         package let integration: String
-        package fileprivate(set) var state = State.givenUp
+        package fileprivate(set) var state = State.discardedOrReplayed
         package fileprivate(set) var attempts: [Attempt] = []
     }
 
     package enum State: Sendable {
         case delivered
-        /// It was discarded, or its dead letter was discarded or replayed.
-        case givenUp
+        /// It was discarded, or its dead letter was discarded or replayed, which is a delivery of its own.
+        case discardedOrReplayed
         /// - Parameter isPaused: nothing goes to its integration now.
         case waiting(dueAt: Timestamp, isBlocked: Bool, isPaused: Bool)
         case dead(reason: String)

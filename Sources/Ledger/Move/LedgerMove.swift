@@ -99,12 +99,8 @@ package struct LedgerMove: Sendable {
                 // that version that died there reads no form any more.
                 try target.script("DELETE FROM daemons WHERE expires_at <= now()")
                 try IndexMigration.runOnEmpty(on: target)
-                // What a switch of a ledger in use may wait for is less than the source is read and marked for.
-                try target.script(
-                    """
-                    SET LOCAL idle_in_transaction_session_timeout = \(self.target.idleTransactionTimeout.wholeMilliseconds);
-                    SET LOCAL lock_timeout = \(Self.lockTimeoutMilliseconds)
-                    """)
+                // What a migration of a ledger in use may wait for is less.
+                try target.script("SET LOCAL lock_timeout = \(Self.lockTimeoutMilliseconds)")
                 let passage = MovePassage(source: self.source, origin: origin, goesOn: goesOn)
                 let result = try passage.fill(target)
                 guard case .success(let tables) = result else { return .rollBack(result.map { .moved($0) }) }

@@ -47,9 +47,9 @@ extension Queue {
         }
     }
 
-    /// Wakes the other daemons and writes the operational message, if `change` changed anything.
+    /// Wakes the other daemons and writes the relay message, if `change` changed anything.
     private func publishing<Changed: Sendable>(
-        _ kind: OperationalMessage.Kind, _ integration: Int32, _ reason: String?,
+        _ kind: RelayMessage.Kind, _ integration: Int32, _ reason: String?,
         _ change: @escaping @Sendable (borrowing Session) throws(DatabaseError) -> Changed?
     ) async throws -> Changed? {
         let routes = routes.current
@@ -58,8 +58,8 @@ extension Queue {
                 let changed = try change(session)
                 guard changed != nil else { return nil }
                 if let route = routes[integration] {
-                    let message = OperationalMessage(kind, of: route, reason: reason)
-                    try OperationalMessage.publish([message], routes: routes.all, on: session)
+                    let message = RelayMessage(kind, of: route, reason: reason)
+                    try RelayMessage.publish([message], routes: routes.all, on: session)
                 }
                 _ = try session.execute(RecordStatements.notify, "")
                 return changed

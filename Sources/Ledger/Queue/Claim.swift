@@ -108,16 +108,6 @@ extension Queue {
         }
     }
 
-    /// The claim is committed: a failure here must not lose it.
-    private func unblockSuccessors(of heads: Set<FanOut.OrderingKey>, on session: borrowing Session) {
-        do throws(DatabaseError) {
-            try Self.unblock(successorsOf: heads, on: session)
-        } catch {
-            dispatchBuffer.requestSweeps()
-            report(error, doing: "unblocking the successors of deliveries without a message")
-        }
-    }
-
     /// - Parameter reading: called with what is read then.
     private func claim(
         _ integration: Int32, _ lease: Int64, _ from: ClaimCursor, slots: Int, on session: borrowing Session,
@@ -154,29 +144,8 @@ extension Queue {
         Set(try session.run(QueueStatements.settled, (orphans.sorted(), lease)).compactMap(\.orderingKey))
     }
 
-    /// Unblocks them for a command, whose work is committed: if this fails, a daemon's sweep does it.
-    static func unblock(successorsOf heads: Set<FanOut.OrderingKey>, in pool: Pool) async {
-        guard !heads.isEmpty else { return }
-        try? await pool.withSession { session throws(DatabaseError) in
-            try unblock(successorsOf: heads, on: session)
-        }
-    }
-
-    /// Unblocks the next delivery of each ordering key whose head left undelivered; any daemon may claim it. Comes
-    /// after the commit that removed the head (`Successors`).
-    static func unblock(successorsOf heads: Set<FanOut.OrderingKey>, on session: borrowing Session)
-        throws(DatabaseError)
-    {
-        guard !heads.isEmpty else { return }
-        let heads = heads.sorted { ($0.purchase, $0.integration) < ($1.purchase, $1.integration) }
-        _ = try session.run(
-            QueueStatements.unblockNext,
-            (heads.map(\.integration), heads.map(\.purchase), [Int64?](repeating: nil, count: heads.count)))
-        _ = try session.execute(RecordStatements.notify, "")
-    }
-
-    /// Gives back what memory holds: how its attempt ended is written and the answer was lost, so it will be written
-    /// again, and would end the new lease.
+    /// Unclaims what memory still holds: its settlement will be written again after a lost answer, and would end the
+    /// new lease.
     private func notHeld(
         _ rows: [QueueStatements.Claimed], _ lease: Int64, on session: borrowing Session
     ) throws(DatabaseError) -> [QueueStatements.Claimed] {

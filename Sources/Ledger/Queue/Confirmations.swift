@@ -57,7 +57,7 @@ package final class Confirmations: Sendable {
         if !waits { answer() }
     }
 
-    /// Strikes out a delivery that was accepted or given up.
+    /// Strikes out a delivery that was accepted or is dead.
     package func settled(_ delivery: Int64) { settled([delivery]) }
 
     func settled(_ deliveries: [Int64]) {

@@ -2,11 +2,12 @@ import Postgres
 import Synchronization
 package import Vocabulary
 
-/// The bounded dispatch buffer: deliveries that this daemon has leased wait in it, in memory, for their lane.
+/// Counts the bounded dispatch buffer: slots, bytes and ids of leased deliveries. They themselves wait in their lanes
+/// (`LaneState`).
 ///
-/// Recording and claiming put deliveries in, lanes take them out. Both sides see only this buffer, so inbound and
-/// outbound share nothing but the ledger. The table is authoritative: what is in the buffer is leased there; what finds
-/// no slot stays there, unleased, for a claim.
+/// Recording and claiming reserve slots, lanes release them. Both sides see only this buffer, so inbound and outbound
+/// share nothing but the ledger. The table is authoritative: what is in the buffer is leased there; what finds no slot
+/// stays there, unleased, for a claim.
 package final class DispatchBuffer: Sendable {
     /// Called from any thread with deliveries whose slots were reserved; must not block.
     package typealias Receive = @Sendable ([Delivery]) -> Void
@@ -145,7 +146,7 @@ package final class DispatchBuffer: Sendable {
         state.withLock { $0.held[lease, default: []].formUnion(ids) }
     }
 
-    /// Stops holding ids that were settled, released, or never committed under this lease.
+    /// Stops holding ids that were settled, given back, or never committed under this lease.
     func drop(_ ids: some Sequence<Int64>, under lease: Int64) {
         state.withLock { state in
             state.held[lease]?.subtract(ids)

@@ -75,12 +75,12 @@ package struct Queue: Sendable {
 
     /// Gives back deliveries that were leased and not tried. If the database does not answer, the sweep gives them
     /// back, because they are no longer held.
-    package func release(_ deliveries: [Delivery]) async throws {
+    package func giveBack(_ deliveries: [Delivery]) async throws {
         guard !deliveries.isEmpty else { return }
         defer { dispatchBuffer.drop(deliveries) }
         try await pool.withSession { session throws(DatabaseError) in
             for (lease, leased) in Dictionary(grouping: deliveries, by: \.lease) {
-                _ = try session.execute(QueueStatements.release, (leased.map(\.id).sorted(), lease))
+                _ = try session.execute(QueueStatements.giveBack, (leased.map(\.id).sorted(), lease))
             }
         }
     }
@@ -103,7 +103,7 @@ package struct Queue: Sendable {
         registration.leave()
         try await pool.withSession { session throws(DatabaseError) in
             try session.transaction { session throws(DatabaseError) in
-                _ = try session.execute(QueueStatements.releaseAll, lease)
+                _ = try session.execute(QueueStatements.giveBackAll, lease)
                 _ = try session.execute(QueueStatements.leave, lease)
             }
         }

@@ -80,13 +80,13 @@ enum QueueStatements {
         "queue_leased", "SELECT d.id FROM deliveries d WHERE \(isInStep) AND d.leased_by = $3")
 
     /// Gives back deliveries that nobody tried.
-    static let release = Statement<([Int64], Int64), ()>(
-        "queue_release",
+    static let giveBack = Statement<([Int64], Int64), ()>(
+        "queue_give_back",
         "UPDATE deliveries SET leased_by = NULL, due_at = now() WHERE id = ANY ($1) AND leased_by = $2")
 
     /// Due anew: the walks of other daemons may have passed their due times (`ClaimCursor`).
-    static let releaseAll = Statement<Int64, ()>(
-        "queue_release_all", "UPDATE deliveries SET leased_by = NULL, due_at = now() WHERE leased_by = $1")
+    static let giveBackAll = Statement<Int64, ()>(
+        "queue_give_back_all", "UPDATE deliveries SET leased_by = NULL, due_at = now() WHERE leased_by = $1")
 
     /// Unblocks blocked deliveries with nothing before them, of which there should be none, and those of the
     /// integrations `$3`, whose configuration gave up their order.

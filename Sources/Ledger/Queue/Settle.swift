@@ -120,17 +120,17 @@ extension Queue {
     }
 
     private func publish(
-        _ news: [(kind: OperationalMessage.Kind, integration: Int32, reason: String?, messages: [Int64])],
+        _ news: [(kind: RelayMessage.Kind, integration: Int32, reason: String?, messages: [Int64])],
         on session: borrowing Session
     ) throws(DatabaseError) {
         guard !news.isEmpty else { return }
         let routes = routes.current
         let messages = news.compactMap { news in
             routes[news.integration].map {
-                OperationalMessage(news.kind, of: $0, reason: news.reason, messages: news.messages)
+                RelayMessage(news.kind, of: $0, reason: news.reason, messages: news.messages)
             }
         }
-        try OperationalMessage.publish(messages, routes: routes.all, on: session)
+        try RelayMessage.publish(messages, routes: routes.all, on: session)
     }
 
     private func writeAttempts(_ batch: [Settlement], on session: borrowing Session) throws(DatabaseError) {

@@ -96,3 +96,37 @@ struct Successors {
         if dispatchBuffer.mayHint() { try session.execute(RecordStatements.notify, "") }
     }
 }
+
+/// Heads that left undelivered: nothing is leased.
+extension Queue {
+    /// Unblocks the next delivery of each ordering key whose head left undelivered; any daemon may claim it. Comes
+    /// after the commit that removed the head (`Successors`).
+    static func unblock(successorsOf heads: Set<FanOut.OrderingKey>, on session: borrowing Session)
+        throws(DatabaseError)
+    {
+        guard !heads.isEmpty else { return }
+        let heads = heads.sorted { ($0.purchase, $0.integration) < ($1.purchase, $1.integration) }
+        _ = try session.run(
+            QueueStatements.unblockNext,
+            (heads.map(\.integration), heads.map(\.purchase), [Int64?](repeating: nil, count: heads.count)))
+        _ = try session.execute(RecordStatements.notify, "")
+    }
+
+    /// The same for a command, whose work is committed: if this fails, a daemon's sweep does it.
+    static func unblock(successorsOf heads: Set<FanOut.OrderingKey>, in pool: Pool) async {
+        guard !heads.isEmpty else { return }
+        try? await pool.withSession { session throws(DatabaseError) in
+            try unblock(successorsOf: heads, on: session)
+        }
+    }
+
+    /// Unblocks behind a claim that is committed: a failure here must not lose it.
+    func unblockSuccessors(of heads: Set<FanOut.OrderingKey>, on session: borrowing Session) {
+        do throws(DatabaseError) {
+            try Self.unblock(successorsOf: heads, on: session)
+        } catch {
+            dispatchBuffer.requestSweeps()
+            report(error, doing: "unblocking the successors of deliveries without a message")
+        }
+    }
+}

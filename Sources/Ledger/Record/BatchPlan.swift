@@ -3,7 +3,7 @@ import Vocabulary
 /// The rows that a batch of new events causes, without SQL. Events are taken in order of arrival; the result does not
 /// depend on it (TransferResolution; I1).
 struct BatchPlan {
-    var events: [New] = []
+    var events: [PlannedEvent] = []
     /// Whether the event was recorded before: the plan continues a change of holders.
     private(set) var isCauseStored = false
     var purchases: [Identifier: PurchaseRow]
@@ -28,24 +28,24 @@ struct BatchPlan {
 
     let rules: [String: SourceRules]
     /// Periods of purchases before those that are renewed.
-    let periods: [Identifier: [KnownPeriod]]
+    let purchasePeriods: [Identifier: [PurchasePeriod]]
     /// The newest statuses of purchases that may have been paused.
     let statuses: [Identifier: [KnownStatus]]
 
     init(
-        purchases: [Identifier: PurchaseRow], periods: [Identifier: [KnownPeriod]] = [:],
+        purchases: [Identifier: PurchaseRow], purchasePeriods: [Identifier: [PurchasePeriod]] = [:],
         statuses: [Identifier: [KnownStatus]] = [:], holders: HolderKnowledge = HolderKnowledge(),
         rules: [String: SourceRules]
     ) {
         self.purchases = purchases
-        self.periods = periods
+        self.purchasePeriods = purchasePeriods
         self.statuses = statuses
         self.holders = holders
         self.rules = rules
         for (id, row) in purchases { index(row.state.everHolders, of: id, row.scope) }
     }
 
-    mutating func add(_ new: New) {
+    mutating func add(_ new: PlannedEvent) {
         let index = events.count
         let new = named(new)
         events.append(new)
@@ -67,7 +67,7 @@ struct BatchPlan {
     }
 
     /// Applies a change that an earlier event stated to the purchases that were loaded.
-    mutating func continueChange(_ change: HolderChangeRow, of cause: New) {
+    mutating func continueChange(_ change: HolderChangeRow, of cause: PlannedEvent) {
         events = [cause]
         isCauseStored = true
         apply([change], index: 0)
@@ -158,9 +158,9 @@ struct BatchPlan {
         for holder in holders { held[HolderKnowledge.LinkKey(scope: scope, holder: holder), default: []].insert(id) }
     }
 
-    /// Whether nothing that this plan writes says which purchase leads to the event from its holder. A holder that had
-    /// the purchase before and has nothing written now counts, too. An event without a holder is looked up by none.
-    func isStray(_ new: New) -> Bool {
+    /// Whether no entitlement that this plan writes leads from the event's holder to the event, also if an earlier one
+    /// does. False without a holder.
+    func isStray(_ new: PlannedEvent) -> Bool {
         guard let holder = new.event.holder else { return false }
         guard let purchase = new.purchase else { return true }
         return entitlements[EntitlementKey(holder: holder, purchase: purchase)] == nil
@@ -169,7 +169,7 @@ struct BatchPlan {
     // MARK: What is known of purchases and transactions
 
     /// - Returns: whether the purchase has become a one-time purchase by it.
-    private mutating func learn(_ purchase: Purchase, id: Identifier, of new: New, index: Int) -> Bool {
+    private mutating func learn(_ purchase: Purchase, id: Identifier, of new: PlannedEvent, index: Int) -> Bool {
         touched.insert(id)
         guard var row = purchases[id] else {
             var row = PurchaseRow(
@@ -190,7 +190,7 @@ struct BatchPlan {
         return becomesOneTime
     }
 
-    private mutating func learn(_ transaction: Transaction?, purchase: Identifier, of new: New) {
+    private mutating func learn(_ transaction: Transaction?, purchase: Identifier, of new: PlannedEvent) {
         guard let transaction else { return }
         let row = TransactionRow(
             purchase: purchase, transaction: transaction, asOf: new.event.transactionAsOf, asOfEvent: new.key)

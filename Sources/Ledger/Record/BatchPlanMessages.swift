@@ -114,7 +114,7 @@ extension BatchPlan {
         holders.user(of: holder, scope: event.scope, at: event.occurredAt)
     }
 
-    private func eventID(of new: New) -> String { new.event.vendorEventID ?? new.key.eventID }
+    private func eventID(of new: PlannedEvent) -> String { new.event.vendorEventID ?? new.key.eventID }
 
     private func observation(of voided: VoidedTransfer, index: Int, purchase: Purchase) -> Observation {
         let new = events[index]

@@ -2,8 +2,9 @@ import Vocabulary
 
 /// The rows of a plan.
 extension BatchPlan {
-    /// An event whose event key is new. A class for the same reason as `EventBatch.Arrival`.
-    final class New: Sendable {
+    /// An event of a plan: its event key is new, or it is stored already and its change is applied further. A class for
+    /// the same reason as `EventBatch.Arrival`.
+    final class PlannedEvent: Sendable {
         /// Row of `events`.
         let row: Int64
         let key: Identifier
@@ -35,7 +36,7 @@ extension BatchPlan {
             self.purchaseHash = purchaseHash
         }
 
-        private init(_ other: New, _ event: Event) {
+        private init(_ other: PlannedEvent, _ event: Event) {
             row = other.row
             key = other.key
             hash = other.hash
@@ -45,10 +46,10 @@ extension BatchPlan {
         }
 
         /// The same under another type.
-        func named(_ type: String) -> New {
+        func named(_ type: String) -> PlannedEvent {
             var event = event
             event.type = type
-            return New(self, event)
+            return PlannedEvent(self, event)
         }
     }
 

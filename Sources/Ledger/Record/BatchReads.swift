@@ -14,30 +14,30 @@ struct BatchReads {
     private let holders: HolderAnswers
     private let purchases: PendingRows<RecordTables.PurchaseRow>?
     /// Of purchases with a renewal that may convert a trial; nil: there is none.
-    private let periods: PendingRows<KnownPeriod>?
+    private let purchasePeriods: PendingRows<PurchasePeriod>?
     /// Of purchases that may have been paused; nil: there is none.
     private let statuses: PendingRows<KnownStatus>?
     /// Of the tokens that events name; nil: none names any.
     private let tokens: PendingRows<RecordTables.TokenRow>?
 
     init(
-        _ arrivals: [EventBatch.Arrival], of recorder: RecordEvents, on session: borrowing Session
+        _ arrivals: [EventBatch.Arrival], of recording: BatchRecording, on session: borrowing Session
     ) throws(DatabaseError) {
-        let isFour = recorder.ledgerForm >= .four
+        let hasTimedKeys = recording.ledgerForm >= .timedKeys
         admitted = try session.enqueueQuery(
-            isFour ? RecordStatements.admit : RecordStatements.admitBeforeFour,
+            hasTimedKeys ? RecordStatements.admit : RecordStatements.admitBeforeTimedKeys,
             (arrivals.map(\.key), arrivals.map(\.otherKey), arrivals.map(\.digest)))
         let stating = arrivals.filter { $0.event.change != nil }.map(\.event.scope.source)
-        let known = recorder.changing.known.union(stating)
+        let known = recording.changing.known.union(stating)
         let unknown = Set(arrivals.map(\.event.scope.source)).subtracting(known)
         changing = unknown.isEmpty ? nil : try session.enqueueQuery(HolderStatements.changing, unknown.sorted())
         holders = try HolderLoading(arrivals, changing: known)
-            .enqueueQueries(in: recorder.ledgerForm, on: session, purchasesMax: recorder.changePurchasesMax)
+            .enqueueQueries(in: recording.ledgerForm, on: session, purchasesMax: recording.changePurchasesMax)
         // Locks are taken in one order everywhere: event keys, then purchases.
         let (unnamed, named) = (holders.purchases, Set(arrivals.compactMap(\.purchaseHash)))
         if unnamed.isEmpty, named.isEmpty {
             purchases = nil
-        } else if isFour {
+        } else if hasTimedKeys {
             purchases = try session.enqueueQuery(
                 RecordStatements.lockNamedPurchases, (named.sorted(), unnamed.sorted()))
         } else {
@@ -50,18 +50,18 @@ struct BatchReads {
                     arrival.event.transaction.map { (hash, ($0.purchasedAt ?? arrival.event.occurredAt).milliseconds) }
                 } : nil
         }
-        periods =
+        purchasePeriods =
             renewed.isEmpty
             ? nil
             : try session.enqueueQuery(
-                isFour ? PeriodBeforeStatements.ofNamed : PeriodBeforeStatements.ofIDs,
+                hasTimedKeys ? PeriodBeforeStatements.ofNamed : PeriodBeforeStatements.ofIDs,
                 (renewed.map(\.0), renewed.map(\.1)))
         let resumed = Set(arrivals.compactMap { $0.event.typeIfPaused == nil ? nil : $0.purchaseHash })
         statuses =
             resumed.isEmpty
             ? nil
             : try session.enqueueQuery(
-                isFour ? KnownStatusStatements.ofNamed : KnownStatusStatements.ofIDs, resumed.sorted())
+                hasTimedKeys ? KnownStatusStatements.ofNamed : KnownStatusStatements.ofIDs, resumed.sorted())
         // Behind the locks, too: what another batch records meanwhile of a purchase's tokens must be seen.
         let tokensNamed = arrivals.flatMap { arrival in
             arrival.event.tokens.map { (arrival.event.scope.source, $0.token) }
@@ -73,20 +73,20 @@ struct BatchReads {
         // Purchases that no event names are not known by their hashes: then nothing is read ahead.
         let ahead = unnamed.isEmpty ? named.sorted() : []
         queueReads =
-            recorder.mode == .copy
-            ? QueueReads(recorder.routes)
+            recording.mode == .copy
+            ? QueueReads(recording.routes)
             : try QueueReads(
-                recorder.routes, readingAheadFor: arrivals.count, of: ahead, in: recorder.ledgerForm, on: session)
+                recording.routes, readingAheadFor: arrivals.count, of: ahead, in: recording.ledgerForm, on: session)
     }
 
     /// What is known of the purchases; waits for the answers.
     func loadPurchases(on session: borrowing Session) throws(DatabaseError) -> LoadedPurchases {
         guard let purchases else { return LoadedPurchases([]) }
         let rows = try session.answer(to: purchases)
-        var (known, paused): ([KnownPeriod], [KnownStatus]) = ([], [])
-        if let periods { known = try session.answer(to: periods) }
+        var (known, paused): ([PurchasePeriod], [KnownStatus]) = ([], [])
+        if let purchasePeriods { known = try session.answer(to: purchasePeriods) }
         if let statuses { paused = try session.answer(to: statuses) }
-        return LoadedPurchases(rows, periods: known, statuses: paused)
+        return LoadedPurchases(rows, purchasePeriods: known, statuses: paused)
     }
 
     /// What is known of the tokens; waits for the answers.

@@ -1,7 +1,7 @@
 import Postgres
 import Vocabulary
 
-/// Writes the rows of a plan in the recorder's `WriteMode`. What is inserted is enqueued, and sent with COMMIT.
+/// Writes the rows of a plan in the recording's `WriteMode`. What is inserted is enqueued, and sent with COMMIT.
 struct BatchWrite {
     /// What an event caused.
     struct Caused {
@@ -13,16 +13,16 @@ struct BatchWrite {
     private typealias Kept = (id: Int64, planned: FanOut.Planned)
 
     let plan: BatchPlan
-    let recorder: RecordEvents
+    let recording: BatchRecording
     let queueReads: QueueReads
     let createdAt: Timestamp?
 
     /// Writes all rows; returns what each event caused, by its event key.
     func run(
-        on session: borrowing Session, reserved: inout Reservations, into committed: inout RecordEvents.Committed
+        on session: borrowing Session, reserved: inout Reservations, into committed: inout BatchRecording.Committed
     ) throws(DatabaseError) -> [Identifier: Caused] {
         let (planned, ids) = try fanOut(on: session, into: &committed)
-        var new = NewRows(mode: recorder.mode)
+        var new = NewRows(mode: recording.mode)
         let known = try writeNew(into: &new, on: session)
         let access: [Int: [UInt8]]
         let including = messagesIncludingAccess(planned)
@@ -43,15 +43,15 @@ struct BatchWrite {
         try new.copy(on: session)
         if including.isEmpty { try write(known, on: session) }
         let isLeftForOthers = deliveries.contains { !$0.isBlocked && $0.leasedBy == nil }
-        if isLeftForOthers, recorder.dispatchBuffer.mayHint() { try session.enqueue(RecordStatements.notify, "") }
+        if isLeftForOthers, recording.dispatchBuffer.mayHint() { try session.enqueue(RecordStatements.notify, "") }
         committed.leftOut = plan.holders.leftOut
         committed.isUnfinished = plan.holders.newChanges.contains { $0.appliedThrough != nil }
-        committed.happenings += plan.transfers.map { .transferResolved($0.trail) } + plan.voids
+        committed.observations += plan.transfers.map { .transferResolved($0.trail) } + plan.voids
         for unmoved in plan.unmoved {
             let cause = plan.events[unmoved.cause]
             let (id, source) = (cause.event.vendorEventID ?? cause.key.eventID, cause.event.scope.source)
             let said = KeptMove.movedNothing(of: unmoved.purchase)
-            committed.happenings.append(.warning("\(cause.event.name) \(id) from \(source) \(said)"))
+            committed.observations.append(.warning("\(cause.event.name) \(id) from \(source) \(said)"))
         }
         committed.unmoved = plan.unmoved.map(\.purchase)
         return caused(written: written, messageIDs: ids.messages, kept)
@@ -71,7 +71,7 @@ struct BatchWrite {
 
     /// Indexes of the messages that say what holders have, because an integration includes it.
     private func messagesIncludingAccess(_ planned: [FanOut.Planned]) -> [Int] {
-        let including = recorder.routes.includingAccess
+        let including = recording.routes.includingAccess
         if including.isEmpty { return [] }
         return Set(planned.filter { including.contains($0.integration) }.map(\.message)).sorted()
     }
@@ -87,7 +87,7 @@ struct BatchWrite {
             return (index, concerned.holders(of: message).map { message.fields.accessSubject($0) })
         }
         let access = try MessageAccess(
-            of: subjects.flatMap { $0.1 }, leeways: Leeways(recorder.rules), on: session)
+            of: subjects.flatMap { $0.1 }, leeways: Leeways(recording.rules), on: session)
         return Dictionary(firstOf: subjects.map { ($0, access.text(of: $1)) })
     }
 
@@ -95,10 +95,10 @@ struct BatchWrite {
 
     /// - Returns: row ids of all messages and of all planned deliveries beside these.
     private func fanOut(
-        on session: borrowing Session, into committed: inout RecordEvents.Committed
+        on session: borrowing Session, into committed: inout BatchRecording.Committed
     ) throws(DatabaseError) -> (planned: [FanOut.Planned], ids: RecordStatements.RowIDs) {
         let known = plan.touched.filter { plan.purchases[$0]?.isNew == false }.sorted()
-        var fanOut = FanOut(plan.messages.lazy.map(\.fields), by: recorder.routes)
+        var fanOut = FanOut(plan.messages.lazy.map(\.fields), by: recording.routes)
         let answers = try queueReads.answers(
             headsOf: known, for: fanOut.orderedReceivers, messages: plan.messages.count,
             deliveries: fanOut.planned.count, on: session)
@@ -116,7 +116,7 @@ struct BatchWrite {
     /// commit. The others wait in the table.
     private func lease(
         _ kept: [Kept], messageIDs: [Int64], with access: [Int: [UInt8]], reserved: inout Reservations,
-        into committed: inout RecordEvents.Committed
+        into committed: inout BatchRecording.Committed
     ) -> [RecordTables.DeliveryRow] {
         var shared: [Int: Message] = [:]
         let rows = kept.map { id, delivery in
@@ -125,8 +125,8 @@ struct BatchWrite {
                 ?? message(delivery.message, row: messageIDs[delivery.message], with: access[delivery.message])
             shared[delivery.message] = message
             var lease: Int64?
-            if !delivery.isBlocked, let daemon = recorder.daemon,
-                recorder.dispatchBuffer.reserve(delivery.integration, upTo: 1, bytesEach: message.bytes) == 1
+            if !delivery.isBlocked, let daemon = recording.daemon,
+                recording.dispatchBuffer.reserve(delivery.integration, upTo: 1, bytesEach: message.bytes) == 1
             {
                 lease = daemon
                 let leased = Delivery(
@@ -140,12 +140,12 @@ struct BatchWrite {
                 isBlocked: delivery.isBlocked, leasedBy: lease)
         }
         collectAwaited(kept, into: &committed)
-        if let lease = recorder.daemon { recorder.dispatchBuffer.hold(reserved.deliveries.map(\.id), under: lease) }
+        if let lease = recording.daemon { recording.dispatchBuffer.hold(reserved.deliveries.map(\.id), under: lease) }
         return rows
     }
 
-    private func collectAwaited(_ kept: [Kept], into committed: inout RecordEvents.Committed) {
-        let timeouts = recorder.routes.confirmTimeouts
+    private func collectAwaited(_ kept: [Kept], into committed: inout BatchRecording.Committed) {
+        let timeouts = recording.routes.confirmTimeouts
         guard !timeouts.isEmpty else { return }
         for (id, delivery) in kept {
             let cause = plan.events[cause(of: delivery)]
@@ -172,7 +172,7 @@ struct BatchWrite {
     private func ownKey(of message: BatchPlan.MessageRow) -> Identifier? {
         if let key = message.key { return key }
         let cause = plan.events[message.cause]
-        if recorder.ledgerForm >= .three, let createdAt,
+        if recording.ledgerForm >= .keylessMessages, let createdAt,
             cause.event.occurredAt > createdAt.advanced(byMilliseconds: -Limits.retryHorizonMilliseconds)
         {
             return nil
@@ -198,19 +198,19 @@ struct BatchWrite {
     private func writeNew(
         into new: inout NewRows, on session: borrowing Session
     ) throws(DatabaseError) -> KnownRows {
-        let entitlements = EntitlementWrite(plan, in: recorder.ledgerForm, at: createdAt)
+        let entitlements = EntitlementWrite(plan, in: recording.ledgerForm, at: createdAt)
         let ends = EndWrite(plan, writing: entitlements.rows)
         var known = KnownRows(outdated: entitlements.outdated, regained: ends.regained)
         var purchases: [RecordTables.PurchaseRow] = []
         for id in plan.touched.sorted() {
             guard let purchase = plan.purchases[id] else { continue }
-            let row = purchase.written(as: id, knowing: entitlements.known[id], in: recorder.ledgerForm)
+            let row = purchase.written(as: id, knowing: entitlements.known[id], in: recording.ledgerForm)
             if purchase.isNew { purchases.append(row) } else { known.purchases.append(row) }
         }
-        if recorder.mode == .insertIfAbsent, !purchases.isEmpty {
+        if recording.mode == .insertIfAbsent, !purchases.isEmpty {
             let count = purchases.count
             try session.enqueue(RecordTables.purchasesIfAbsent, purchases) {
-                $0 == count ? nil : RecordEvents.purchaseRace
+                $0 == count ? nil : BatchRecording.purchaseRace
             }
         } else {
             try new.write(purchases, to: RecordTables.purchases, on: session)
@@ -237,7 +237,7 @@ struct BatchWrite {
         _ rows: [Row], of purchase: (Row) -> Identifier, to table: Table<Row>, into new: inout NewRows,
         on session: borrowing Session
     ) throws(DatabaseError) -> [Row] {
-        guard recorder.mode == .copy else { return rows }
+        guard recording.mode == .copy else { return rows }
         var (copied, others) = ([Row](), [Row]())
         for row in rows {
             if plan.purchases[purchase(row)]?.isNew == true { copied.append(row) } else { others.append(row) }
@@ -272,7 +272,7 @@ struct BatchWrite {
         let rows = plan.tokens.news
         let count = rows.count
         if rows.isEmpty { return }
-        try session.enqueue(RecordTables.tokens.insert, rows) { $0 == count ? nil : RecordEvents.purchaseRace }
+        try session.enqueue(RecordTables.tokens.insert, rows) { $0 == count ? nil : BatchRecording.purchaseRace }
     }
 
     /// Whom each message is for, in the order of the messages.
@@ -294,12 +294,12 @@ struct BatchWrite {
                 type: message.type, transfer: message.transfer, envelope: message.envelope,
                 derivedBody: message.derivedBody, integrations: integrations, access: access[index])
         }
-        if recorder.mode == .insertIfAbsent, !rows.isEmpty {
+        if recording.mode == .insertIfAbsent, !rows.isEmpty {
             return Set(try session.run(RecordTables.messagesIfAbsent, rows))
         }
         let own = rows.compactMap(\.key)
         if !own.isEmpty, try !session.run(RecordStatements.messagesKept, own).isEmpty {
-            throw RecordEvents.messageIsThere
+            throw BatchRecording.messageIsThere
         }
         try new.write(rows, to: RecordTables.messages, on: session)
         return Set(rows.map(\.id))

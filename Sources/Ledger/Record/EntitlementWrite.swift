@@ -3,7 +3,7 @@ import Vocabulary
 /// Decides which entitlement rows a plan writes, and what is stored with its purchases instead. Pure.
 struct EntitlementWrite {
     private(set) var rows: [BatchPlan.EntitlementRow] = []
-    /// Of each purchase that is written; before `LedgerForm.six` none.
+    /// Of each purchase that is written; before `LedgerForm.sparseEntitlements` none.
     private(set) var known: [Identifier: KnownAccess] = [:]
     /// Purchases whose rows must first become as new as what is stored with them, ascending: daemons of versions before
     /// read rows alone, and so does whoever looks for what was dropped.
@@ -11,7 +11,7 @@ struct EntitlementWrite {
 
     /// - Parameter now: the database's time.
     init(_ plan: BatchPlan, in form: LedgerForm, at now: Timestamp?) {
-        if form < .six {
+        if form < .sparseEntitlements {
             rows = Array(plan.entitlements.values)
             outdated = plan.touched.filter { plan.purchases[$0]?.known.entries.isEmpty == false }.sorted()
             return

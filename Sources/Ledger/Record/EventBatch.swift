@@ -7,7 +7,7 @@ struct EventBatch {
         let event: Event
         /// The event key as it is written.
         let key: Identifier
-        /// The event key in the other of its two forms (`LedgerForm.four`): the event may be stored under it.
+        /// The event key in the other of its two forms (`LedgerForm.timedKeys`): the event may be stored under it.
         let otherKey: Identifier
         /// `KeyHash.eventHash`.
         let hash: Identifier
@@ -19,7 +19,7 @@ struct EventBatch {
         init(_ event: Event, in form: LedgerForm) {
             hash = KeyHash.eventHash(event)
             let newest = KeyHash.eventKey(event, hash: hash)
-            (key, otherKey) = form >= .four ? (newest, hash) : (hash, newest)
+            (key, otherKey) = form >= .timedKeys ? (newest, hash) : (hash, newest)
             digest = KeyHash.body(event.repeated ?? event.body)
             self.event = event.holder == nil ? event.withoutPurchase : event
             purchaseHash = self.event.purchase.map { KeyHash.purchase($0, in: event.scope) }
@@ -30,7 +30,7 @@ struct EventBatch {
     enum Fate {
         /// It gets this row of `events`.
         case new(row: Int64)
-        case refused
+        case conditionFailed
         /// In quarantine, with its row there. Nil: it was erased before.
         case setAside(quarantine: Int64?, reason: String)
         /// Nothing is stored of it, and its sender is answered so (`Event.isOfBackend`).
@@ -71,15 +71,15 @@ struct EventBatch {
         purchases = stored
         guard let databaseTime else { return }
         for hash in firsts.compactMap(\.purchaseHash) where purchases[hash] == nil {
-            purchases[hash] = form >= .four ? hash.behind(databaseTime) : hash
+            purchases[hash] = form >= .timedKeys ? hash.behind(databaseTime) : hash
         }
     }
 
     /// The events that are to be recorded.
-    var news: [BatchPlan.New] {
+    var news: [BatchPlan.PlannedEvent] {
         firsts.compactMap { arrival in
             guard case .new(let row) = fates[arrival.key] else { return nil }
-            return BatchPlan.New(arrival, row: row, purchase: purchase(of: arrival))
+            return BatchPlan.PlannedEvent(arrival, row: row, purchase: purchase(of: arrival))
         }
     }
 

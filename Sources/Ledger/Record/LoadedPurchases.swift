@@ -9,12 +9,12 @@ struct LoadedPurchases {
     /// Purchases whose stored state is damaged, with the reason. Events that name one are quarantined.
     private(set) var unreadable: [Identifier: String] = [:]
     /// By purchase.
-    private let periods: [Identifier: [KnownPeriod]]
+    private let purchasePeriods: [Identifier: [PurchasePeriod]]
     /// By purchase.
     private let statuses: [Identifier: [KnownStatus]]
 
-    init(_ answer: [RecordTables.PurchaseRow], periods: [KnownPeriod] = [], statuses: [KnownStatus] = []) {
-        self.periods = Dictionary(grouping: periods, by: \.purchase)
+    init(_ answer: [RecordTables.PurchaseRow], purchasePeriods: [PurchasePeriod] = [], statuses: [KnownStatus] = []) {
+        self.purchasePeriods = Dictionary(grouping: purchasePeriods, by: \.purchase)
         self.statuses = Dictionary(grouping: statuses, by: \.purchase)
         for row in answer {
             ids[row.hash ?? row.id] = row.id
@@ -46,7 +46,7 @@ struct LoadedPurchases {
         var known = known
         while true {
             var plan = BatchPlan(
-                purchases: rows, periods: periods, statuses: statuses, holders: known, rules: rules)
+                purchases: rows, purchasePeriods: purchasePeriods, statuses: statuses, holders: known, rules: rules)
             build(&plan)
             let missing = ChangeLoading(missing: plan.holders.changes)
             let answers = try missing.enqueueQueries(in: form, on: session)

@@ -46,7 +46,7 @@ enum KnownStatusStatements {
         \(newest)
         """, row: status)
 
-    /// The same before `LedgerForm.four`, by their ids.
+    /// The same before `LedgerForm.timedKeys`, by their ids.
     static let ofIDs = Statement<[Identifier], KnownStatus>(
         "record_status",
         """

@@ -39,7 +39,7 @@ struct QueueReads {
         occupied =
             !purchases.isEmpty && !ordered.isEmpty && ordered.count <= Self.orderedMax
             ? try session.enqueueQuery(
-                form >= .four ? RecordStatements.occupiedByNamed : RecordStatements.occupied, (purchases, ordered))
+                form >= .timedKeys ? RecordStatements.occupiedByNamed : RecordStatements.occupied, (purchases, ordered))
             : nil
         let messages = events + Self.messagesBeyondEvents
         let deliveries = messages * routes.all.count

@@ -35,7 +35,7 @@ package final class RecordQueue: Sendable {
         case stored
         /// Not stored: it is conditional (`HolderChange.claim`, `.register`), and its condition does not hold; or it
         /// does not fit any more what is known of its tokens (`Event.tokens`).
-        case refused
+        case conditionFailed
         /// Not known to be stored: 503, the source tries again.
         case unavailable
     }
@@ -65,7 +65,7 @@ package final class RecordQueue: Sendable {
         let answeredAt: ContinuousClock.Instant
 
         /// Answers an item that was not stored. `observe` reports that its source was refused, if it was by this.
-        func refuse(_ reason: String, at now: ContinuousClock.Instant = .now, observe: () -> Void = {}) {
+        func answerUnavailable(_ reason: String, at now: ContinuousClock.Instant = .now, observe: () -> Void = {}) {
             if let fallback { return fallback.unavailable(reason) }
             completion(.unavailable)
             if now < answeredAt { observe() }
@@ -141,7 +141,7 @@ package final class RecordQueue: Sendable {
             state.bytes += item.bytes
             return (nil, state.shares[share].sleeper.take())
         }
-        if let obstacle { submitter.refuse(obstacle) }
+        if let obstacle { submitter.answerUnavailable(obstacle) }
         sleeper?.resume()
         return obstacle
     }

@@ -32,10 +32,10 @@ enum RecordStatements {
     static let admit = Statement<([Identifier], [Identifier], [Identifier]), Admitted>(
         "record_admit", admission("ON CONFLICT DO NOTHING"), row: Admitted.init)
 
-    /// The same before `LedgerForm.four`. It fails from then on (42P10, `FormSwitch`), because two batches that took
-    /// different forms for the current one could each add the same event.
-    static let admitBeforeFour = Statement<([Identifier], [Identifier], [Identifier]), Admitted>(
-        "record_admit_before_four", admission("ON CONFLICT (key) DO NOTHING"), row: Admitted.init)
+    /// The same before `LedgerForm.timedKeys`. It fails from then on (42P10, `FormSwitch`), because two batches that
+    /// took different forms for the current one could each add the same event.
+    static let admitBeforeTimedKeys = Statement<([Identifier], [Identifier], [Identifier]), Admitted>(
+        "record_admit_before_timed_keys", admission("ON CONFLICT (key) DO NOTHING"), row: Admitted.init)
 
     private static func admission(_ onConflict: SQL) -> SQL {
         """
@@ -93,7 +93,7 @@ enum RecordStatements {
         FROM purchases WHERE id = ANY ($1) ORDER BY id FOR UPDATE
         """, row: RecordTables.PurchaseRow.init)
 
-    /// Locks the purchases with the hashes `$1` and those with the ids `$2`; from `LedgerForm.four` on.
+    /// Locks the purchases with the hashes `$1` and those with the ids `$2`; from `LedgerForm.timedKeys` on.
     static let lockNamedPurchases = Statement<([Identifier], [Identifier]), RecordTables.PurchaseRow>(
         "record_lock_named_purchases",
         """
@@ -134,7 +134,7 @@ enum RecordStatements {
     static let occupied = Statement<([Identifier], [Int32]), Head>(
         "record_occupied", heads(of: "unnest($1) AS p (id)"), row: Head.init)
 
-    /// The same of purchases by their hashes; from `LedgerForm.four` on.
+    /// The same of purchases by their hashes; from `LedgerForm.timedKeys` on.
     static let occupiedByNamed = Statement<([Identifier], [Int32]), Head>(
         "record_occupied_by_named", heads(of: named), row: Head.init)
 
@@ -148,16 +148,18 @@ enum RecordStatements {
         """
     }
 
-    /// Quarantines a body; returns no row for a body that was erased.
-    static let quarantine = Statement<(String, String, Identifier, [UInt8], [UInt8]?), Int64>(
+    /// Quarantines a body, with what its API answered and its event's id; returns no row for a body that was erased.
+    static let quarantine = Statement<(String, String, Identifier, [UInt8], [UInt8]?, [UInt8]?), Int64>(
         "record_quarantine",
         """
-        INSERT INTO quarantine (source, reason, body_digest, body, answer)
-        SELECT $1, $2, $3, $4, $5
+        INSERT INTO quarantine (source, reason, body_digest, body, answer, event_id)
+        SELECT $1, $2, $3, $4, $5, $6
         WHERE NOT EXISTS (
             SELECT FROM erasure_salt s JOIN erased_events x ON x.digest = sha256(s.salt || uuid_send($3)))
         ON CONFLICT (source, body_digest) DO UPDATE
-        SET reason = excluded.reason, answer = coalesce(quarantine.answer, excluded.answer) RETURNING id
+        SET reason = excluded.reason, answer = coalesce(quarantine.answer, excluded.answer),
+            event_id = coalesce(quarantine.event_id, excluded.event_id)
+        RETURNING id
         """)
 
     /// Writes a record to the write-ahead log only, so that COMMIT waits until it and everything before it are as

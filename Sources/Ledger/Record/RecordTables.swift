@@ -149,7 +149,7 @@ extension RecordTables {
     /// As it is written and read.
     struct PurchaseRow {
         let id: Identifier
-        /// `KeyHash.purchase`; nil: the id is the hash (before `LedgerForm.four`).
+        /// `KeyHash.purchase`; nil: the id is the hash (before `LedgerForm.timedKeys`).
         let hash: Identifier?
         let source: String
         let app: String
@@ -199,7 +199,7 @@ extension RecordTables {
 }
 
 extension RecordTables.EventRow {
-    init(_ new: BatchPlan.New, isStray: Bool) {
+    init(_ new: BatchPlan.PlannedEvent, isStray: Bool) {
         let event = new.event
         self.init(
             id: new.row, key: new.key, scope: event.scope, vendorEventID: event.vendorEventID, name: event.name,

@@ -11,7 +11,9 @@ package import Vocabulary
 ///   the backend is answered 503;
 /// - an event ends every batch by a time-out: the batch is halved too, but alone it is answered 503, because a slow
 ///   database looks the same;
-/// - a batch takes more memory or locks than the server has: it is halved, too.
+/// - a batch takes more memory or locks than the server has: it is halved, too;
+/// - the ids that a batch draws are taken, or no partition takes them: once, sequences that are behind their tables are
+///   moved on, and it is run again; then its events are answered 503.
 package struct Recorder: Sendable {
     /// Attempts at a batch that collides with others, before its events are answered 503.
     static let collisionsMax = 10
@@ -81,7 +83,7 @@ package struct Recorder: Sendable {
         var (events, bodies): ([Entry], [(QuarantinedBody, RecordQueue.Submitter)]) = ([], [])
         for pending in batch {
             switch pending.item {
-            case _ where pending.enqueued < oldest: pending.submitter.refuse(Self.lateReason)
+            case _ where pending.enqueued < oldest: pending.submitter.answerUnavailable(Self.lateReason)
             case .event(let event):
                 let answerBy = pending.startedAt + Limits.acknowledgementTimeout - Limits.acknowledgementMargin
                 events.append((event, answerBy, pending.submitter))
@@ -96,7 +98,7 @@ package struct Recorder: Sendable {
     /// - Parameter deadline: a time-out or its size ended the batch of these events, and they are tried apart until
     ///   then.
     private func record(_ events: [Entry], apartUntil deadline: ContinuousClock.Instant? = nil) async {
-        if let deadline, .now > deadline { return refuse(events, Self.notInTime) }
+        if let deadline, .now > deadline { return answerUnavailable(events, Self.notInTime) }
         do {
             let committed = try await commit(events.map(\.event), isApart: deadline != nil)
             health.stored()
@@ -105,7 +107,7 @@ package struct Recorder: Sendable {
             await unblockSuccessors(of: committed.blocked)
             if committed.isUnfinished { unfinished.wake() }
             for outcome in committed.outcomes { observe(outcome) }
-            for happening in committed.happenings { observe(happening) }
+            for observation in committed.observations { observe(observation) }
             report(committed.leftOut)
         } catch let error as DatabaseError
             where events.count > 1 && (error.mayBeOneEvent || error.isTimeout || error.isOfTheSize)
@@ -118,26 +120,29 @@ package struct Recorder: Sendable {
         } catch let error as DatabaseError where error.isOfTheEvent {
             let reason = "the database cannot store it: \(error)"
             if let (event, _, submitter) = events.first {
-                if event.isOfBackend { return refuse(events, reason, isNoticed: true) }
+                if event.isOfBackend { return answerUnavailable(events, reason, blamesDatabase: false) }
                 let body = QuarantinedBody(
-                    source: event.scope.source, reason: reason, body: event.body, answer: event.answer)
+                    source: event.scope.source, reason: reason, body: event.body, answer: event.answer,
+                    eventID: event.vendorEventID)
                 await quarantine([(body, submitter)])
             }
         } catch let error as DatabaseError where error.isOfFormBefore {
-            refuse(events, "\(error); if it stays so, posthouse migrate builds the indexes that the ledger lacks")
+            answerUnavailable(
+                events, "\(error); if it stays so, posthouse migrate builds the indexes that the ledger lacks")
         } catch {
-            // Nor does a lock that somebody holds.
-            let isOfOne = events.count == 1 && (error as? DatabaseError)?.isLockTimeout == true
-            refuse(events, "\(error)", isNoticed: isOfOne || (error as? DatabaseError)?.isRefusedByServer != true)
+            let failure = error as? DatabaseError
+            // A lock on one event's purchase says nothing of the database.
+            let isOfOne = events.count == 1 && failure?.isLockTimeout == true
+            answerUnavailable(events, "\(error)", blamesDatabase: failure?.isRefusedByServer == true && !isOfOne)
         }
     }
 
-    /// - Parameter isNoticed: it says nothing new of the database: the pool reports it, this daemon stops, or the event
-    ///   alone is the cause.
-    private func refuse(_ events: [Entry], _ reason: String, isNoticed: Bool = false) {
-        if !isNoticed { health.refused(reason) }
+    /// - Parameter blamesDatabase: false where the reason says nothing new of the database: the pool reports it, this
+    ///   daemon stops, or the event alone is the cause.
+    private func answerUnavailable(_ events: [Entry], _ reason: String, blamesDatabase: Bool = true) {
+        if blamesDatabase { health.refused(reason) }
         for (event, _, submitter) in events {
-            submitter.refuse(reason) {
+            submitter.answerUnavailable(reason) {
                 observe(.refused(source: event.scope.source, status: 503, reason: reason))
             }
         }
@@ -145,16 +150,16 @@ package struct Recorder: Sendable {
 
     /// Answers the events: at once, or once the deliveries with `confirm` are accepted or given up, at the latest at
     /// `answerBy`. The batch does not wait for that.
-    private func acknowledge(_ events: [Entry], _ committed: RecordEvents.Committed) {
+    private func acknowledge(_ events: [Entry], _ committed: BatchRecording.Committed) {
         let confirmations = dispatchBuffer.confirmations
         let isAwaited = confirmations.count > 0
         for (index, (_, answerBy, submitter)) in events.enumerated() {
             switch committed.outcomes[index] {
-            case .refused:
-                submitter.completion(.refused)
+            case .conditionFailed:
+                submitter.completion(.conditionFailed)
                 continue
             case .unavailable(_, let reason):
-                submitter.refuse(reason)
+                submitter.answerUnavailable(reason)
                 continue
             case .recorded, .duplicate, .setAside: break
             }
@@ -167,24 +172,40 @@ package struct Recorder: Sendable {
         }
     }
 
-    private func commit(_ events: [Event], isApart: Bool) async throws -> RecordEvents.Committed {
+    private func commit(_ events: [Event], isApart: Bool) async throws -> BatchRecording.Committed {
         var mode = WriteMode(events: events.count, copiedEventsMin: copiedEventsMin)
+        var isCaughtUp = false
         for attempt in 1... {
-            let recorder = try recorder(mode)
+            let recording = try recording(mode)
             do {
-                return try await transact(recorder, events: events.count) { session, reserved throws(DatabaseError) in
+                return try await transact(recording, events: events.count) { session, reserved throws(DatabaseError) in
                     if isApart { try session.script(Self.apartTimeout) }
-                    return try recorder.run(events, on: session, reserved: &reserved)
+                    return try recording.run(events, on: session, reserved: &reserved)
                 }
+            } catch let error as DatabaseError where error.isOfDrawnIDs && !isCaughtUp {
+                isCaughtUp = true
+                await catchUp()
             } catch let error as DatabaseError where mode != .insertIfAbsent && error.isThereAlready {
                 mode = .insertIfAbsent
-            } catch let error as DatabaseError where error.isOfFormBefore && recorder.ledgerForm < .four {
-                if try await registration.readForm() == recorder.ledgerForm { throw error }
+            } catch let error as DatabaseError where error.isOfFormBefore && recording.ledgerForm < .timedKeys {
+                if try await registration.readForm() == recording.ledgerForm { throw error }
             } catch let error as DatabaseError where error.mayRunAgain(after: attempt, isApart: isApart) {
                 continue
             }
         }
         preconditionFailure("the loop ends by returning or throwing")
+    }
+
+    /// Moves on sequences that are behind their tables, before what failed by that is tried once more. A daemon that
+    /// serves meets them where it is led to a logical subscriber. Where this fails, that fails again, and upkeep says
+    /// why.
+    private func catchUp() async {
+        try? await pool.withSession { session throws(DatabaseError) in
+            try session.transaction { session throws(DatabaseError) in
+                try PeriodTables.lock(on: session)
+                try PeriodTables.catchUp(on: session)
+            }
+        }
     }
 
     /// Sets `statement_timeout` to `Limits.isolationStatementTimeout`, unless the session's is shorter, and
@@ -195,21 +216,21 @@ package struct Recorder: Sendable {
         FROM pg_settings WHERE name = 'statement_timeout'
         """
 
-    func recorder(_ mode: WriteMode) throws -> RecordEvents {
-        RecordEvents(
+    func recording(_ mode: WriteMode) throws -> BatchRecording {
+        BatchRecording(
             routes: routes.current, rules: rules.current, changing: changing, dispatchBuffer: dispatchBuffer,
             daemon: try registration.forRecording(),
             ledgerForm: registration.ledgerForm, mode: mode, changePurchasesMax: changePurchasesMax)
     }
 
-    /// Runs one transaction of `recorder` and dispatches what it leased.
+    /// Runs one transaction of `recording` and dispatches what it leased.
     /// - Parameter events: number of events in the batch; 0: it continues a change.
     func transact(
-        _ recorder: RecordEvents, events: Int,
+        _ recording: BatchRecording, events: Int,
         _ body:
             @escaping @Sendable (borrowing Session, inout Reservations) throws(DatabaseError)
-            -> RecordEvents.Committed
-    ) async throws -> RecordEvents.Committed {
+            -> BatchRecording.Committed
+    ) async throws -> BatchRecording.Committed {
         let (result, reserved) = try await pool.withSession { [figures, clock] session throws(DatabaseError) in
             let began = ContinuousClock.now
             var reserved = Reservations()
@@ -224,7 +245,7 @@ package struct Recorder: Sendable {
                 if events > 0 { Failpoint.reach(.recordAfterCommit) }
                 if events > 0 { figures.note(events: events, took: .now - began) }
                 if let time = committed.databaseTime { clock.note(time, began: began) }
-                return (Result<RecordEvents.Committed, DatabaseError>.success(committed), reserved)
+                return (Result<BatchRecording.Committed, DatabaseError>.success(committed), reserved)
             } catch {
                 return (.failure(error), reserved)
             }
@@ -280,12 +301,12 @@ package struct Recorder: Sendable {
     /// - Parameter deadline: they are tried apart until then.
     private func quarantine(
         _ bodies: [(body: QuarantinedBody, submitter: RecordQueue.Submitter)],
-        apartUntil deadline: ContinuousClock.Instant? = nil
+        apartUntil deadline: ContinuousClock.Instant? = nil, isCaughtUp: Bool = false
     ) async {
         guard !bodies.isEmpty else { return }
         if let deadline, .now > deadline {
             health.refused(Self.notInTime)
-            return refuse(bodies, Self.notInTime)
+            return answerUnavailable(bodies, Self.notInTime)
         }
         do {
             let rows = try await Quarantine.add(bodies.map(\.body), isApart: deadline != nil, in: pool)
@@ -296,6 +317,9 @@ package struct Recorder: Sendable {
                 // No row: it came again after it was erased.
                 if let row { observe(.quarantined(source: body.source, quarantine: row, reason: body.reason)) }
             }
+        } catch  where error.isOfDrawnIDs && !isCaughtUp {
+            await catchUp()
+            await quarantine(bodies, apartUntil: deadline, isCaughtUp: true)
         } catch  where bodies.count > 1 && (error.mayBeOneEvent || error.isRetryable) {
             let deadline = ContinuousClock.Instant.now + Limits.isolationTimeout
             for body in bodies { await quarantine([body], apartUntil: deadline) }
@@ -303,23 +327,25 @@ package struct Recorder: Sendable {
             // A lock that somebody holds of one row says nothing of the database.
             let isOfOne = bodies.count == 1 && error.isLockTimeout
             if error.isRefusedByServer, !isOfOne { health.refused("\(error)") }
-            refuse(bodies, "\(error)")
+            answerUnavailable(bodies, "\(error)")
         }
     }
 
-    private func refuse(_ bodies: [(body: QuarantinedBody, submitter: RecordQueue.Submitter)], _ reason: String) {
+    private func answerUnavailable(
+        _ bodies: [(body: QuarantinedBody, submitter: RecordQueue.Submitter)], _ reason: String
+    ) {
         for (body, submitter) in bodies {
-            submitter.refuse(reason) { observe(.refused(source: body.source, status: 503, reason: reason)) }
+            submitter.answerUnavailable(reason) { observe(.refused(source: body.source, status: 503, reason: reason)) }
         }
     }
 
-    private func observe(_ outcome: RecordEvents.Outcome) {
+    private func observe(_ outcome: BatchRecording.Outcome) {
         switch outcome {
         case .recorded(let trail): observe(.eventRecorded(trail, duplicate: false))
         case .duplicate(let trail, let differsNow):
             observe(.eventRecorded(trail, duplicate: true))
             if differsNow { observe(.duplicateDiffers(trail)) }
-        case .refused: break
+        case .conditionFailed: break
         case .setAside(let source, let row, let reason):
             if let row { observe(.quarantined(source: source, quarantine: row, reason: reason)) }
         case .unavailable(let source, let reason):

@@ -2,7 +2,7 @@ import Postgres
 import Vocabulary
 
 /// A period of a purchase, as a transaction states it.
-struct KnownPeriod: Hashable {
+struct PurchasePeriod: Hashable {
     /// The purchase.
     let purchase: Identifier
     /// The store's id of the transaction, as bytes.
@@ -34,11 +34,11 @@ enum TrialConversion {
     ///   - time: of the renewal's event, which counts where the transaction does not say when it began.
     ///   - known: periods of the same purchase, in any order; the renewal's own may be among them, and one may be there
     ///     twice.
-    static func isStated(by renewal: Transaction, at time: Timestamp, after known: [KnownPeriod]) -> Bool {
+    static func isStated(by renewal: Transaction, at time: Timestamp, after known: [PurchasePeriod]) -> Bool {
         if renewal.offerType == freeTrial { return false }
         let purchasedAt = renewal.purchasedAt ?? time
         let own = Array(renewal.storeTransactionID.utf8)
-        var newest: [[UInt8]: KnownPeriod] = [:]
+        var newest: [[UInt8]: PurchasePeriod] = [:]
         for period in known where period.id != own {
             if let other = newest[period.id], (other.asOf, other.asOfEvent) >= (period.asOf, period.asOfEvent) {
                 continue
@@ -56,7 +56,7 @@ enum TrialConversion {
 
 extension BatchPlan {
     /// The event under the type that the plan knows for it by now.
-    func named(_ new: New) -> New {
+    func named(_ new: PlannedEvent) -> PlannedEvent {
         guard let purchase = new.purchase, let type = rememberedType(of: new.event, purchase) else { return new }
         return new.named(type)
     }
@@ -69,13 +69,13 @@ extension BatchPlan {
             return PauseEnd.isStated(after: (statuses[purchase] ?? []) + stated) ? type : nil
         }
         guard event.mayConvertTrial, let renewal = event.transaction else { return nil }
-        let stated = transactions.values.filter { $0.purchase == purchase }.compactMap { KnownPeriod($0) }
-        let known = (periods[purchase] ?? []) + stated
+        let stated = transactions.values.filter { $0.purchase == purchase }.compactMap { PurchasePeriod($0) }
+        let known = (purchasePeriods[purchase] ?? []) + stated
         return TrialConversion.isStated(by: renewal, at: event.occurredAt, after: known) ? TrialConversion.type : nil
     }
 }
 
-extension KnownPeriod {
+extension PurchasePeriod {
     /// Nil: it does not say when it began.
     fileprivate init?(_ row: BatchPlan.TransactionRow) {
         let transaction = row.transaction
@@ -91,15 +91,15 @@ enum PeriodBeforeStatements {
     private static func period(
         purchase: Identifier, id: [UInt8], purchasedAt: Timestamp, end: Timestamp?, offerType: String?,
         asOf: Timestamp, asOfEvent: Identifier
-    ) -> KnownPeriod {
-        KnownPeriod(
+    ) -> PurchasePeriod {
+        PurchasePeriod(
             purchase: purchase, id: id, purchasedAt: purchasedAt, end: end, offerType: offerType, asOf: asOf,
             asOfEvent: asOfEvent)
     }
 
     /// The periods of purchases, by their hashes ($1), that began last before a time ($2, milliseconds): two, because
     /// one may be the renewal's own.
-    static let ofNamed = Statement<([Identifier], [Int64]), KnownPeriod>(
+    static let ofNamed = Statement<([Identifier], [Int64]), PurchasePeriod>(
         "record_periods_before_of_named",
         """
         \(selected) FROM unnest($1, $2) AS w (hash, before)
@@ -107,8 +107,8 @@ enum PeriodBeforeStatements {
         \(newest)
         """, row: period)
 
-    /// The same before `LedgerForm.four`, by their ids.
-    static let ofIDs = Statement<([Identifier], [Int64]), KnownPeriod>(
+    /// The same before `LedgerForm.timedKeys`, by their ids.
+    static let ofIDs = Statement<([Identifier], [Int64]), PurchasePeriod>(
         "record_periods_before",
         """
         \(selected) FROM unnest($1, $2) AS w (id, before) CROSS JOIN LATERAL (SELECT w.id) AS p

@@ -73,7 +73,7 @@ struct Rebuilding {
         if item.isOwn {
             if let facts = item.facts { event = event.stating(facts(known(before: event, in: plan))) }
             return plan.add(
-                BatchPlan.New(
+                BatchPlan.PlannedEvent(
                     event, key: item.key, row: item.row, purchase: history.purchase, purchaseHash: history.hash))
         }
         if let (install, identity) = event.change?.identified {
@@ -84,10 +84,10 @@ struct Rebuilding {
                 of: HolderKnowledge.IdentityKey(scope: event.scope, identity: .user(identity)))
         }
         guard !item.changes.isEmpty else {
-            return plan.add(BatchPlan.New(event, key: item.key, row: item.row))
+            return plan.add(BatchPlan.PlannedEvent(event, key: item.key, row: item.row))
         }
         let index = plan.events.count
-        plan.add(BatchPlan.New(event.withoutChange, key: item.key, row: item.row))
+        plan.add(BatchPlan.PlannedEvent(event.withoutChange, key: item.key, row: item.row))
         for row in item.changes { plan.holders.add(row, event: item.row) }
         plan.apply(item.changes, index: index)
     }

@@ -4,8 +4,9 @@ package import Vocabulary
 /// Checks the state of a purchase against the state that its stored webhooks give, and replaces it where that is
 /// certain to be better (`RepairDecision`). It announces nothing and writes no message.
 ///
-/// Runs in one transaction for each purchase, under the locks of recording in their order (`RecordEvents`): the source,
-/// shared, then the purchase. So no webhook of the purchase is recorded meanwhile, and no statement about its holders.
+/// Runs in one transaction for each purchase, under the locks of recording in their order (`BatchRecording`): the
+/// source, shared, then the purchase. So no webhook of the purchase is recorded meanwhile, and no statement about its
+/// holders.
 package struct Repair: Sendable {
     /// Reads a stored body by the current rules of its source; nil: it cannot be read.
     package typealias Reader = @Sendable (StoredWebhook) -> ReadWebhook?

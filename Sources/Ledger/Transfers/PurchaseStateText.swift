@@ -44,7 +44,7 @@ extension PurchaseState {
 
     /// - Parameter form: the newest form that every living daemon reads.
     package func bytes(_ form: LedgerForm) -> [UInt8] {
-        form == .one && !mayLackName ? Array("1\n".utf8) + withoutMoves().lines : checkedLines
+        form == .plain && !mayLackName ? Array("1\n".utf8) + withoutMoves().lines : checkedLines
     }
 
     private var checkedLines: [UInt8] { Self.sealed(version: mayLackName ? 3 : 2, lines) }

@@ -26,7 +26,7 @@ struct Breaker {
         /// Asks whether this daemon may send the next probe.
         case requestProbe
         /// The probe is over: the next may be sent when it is due.
-        case publishProbeFailed
+        case publishProbeEnded
     }
 
     private enum State {
@@ -40,7 +40,8 @@ struct Breaker {
         case due
         case granted
         case underWay
-        case failed
+        /// Without an answer: it failed, or was never sent.
+        case ended
     }
 
     /// What an attempt was started as.
@@ -116,7 +117,7 @@ struct Breaker {
             close()
             unpublished = .publishClosed
         } else {
-            state = .open(.failed)
+            state = .open(.ended)
         }
     }
 
@@ -184,8 +185,8 @@ struct Breaker {
         guard action == nil, !isHeldUp else { return nil }
         if let unpublished {
             action = unpublished
-        } else if case .open(.failed) = state {
-            action = .publishProbeFailed
+        } else if case .open(.ended) = state {
+            action = .publishProbeEnded
         } else if case .open(.due) = state, hasWaiting {
             action = .requestProbe
         }
@@ -202,8 +203,8 @@ struct Breaker {
             publishedAt = now
         case (.requestProbe, .open(.due)): state = .open(isGranted ? .granted : .notDue)
         // The lane stopped meanwhile: the granted probe is given back.
-        case (.requestProbe, .open(.notDue)) where isGranted: state = .open(.failed)
-        case (.publishProbeFailed, .open(.failed)): state = .open(.notDue)
+        case (.requestProbe, .open(.notDue)) where isGranted: state = .open(.ended)
+        case (.publishProbeEnded, .open(.ended)): state = .open(.notDue)
         default: break
         }
         action = nil
@@ -218,7 +219,7 @@ struct Breaker {
     /// The lane stops: a probe that was granted, or is being asked for, is not sent.
     mutating func rest() {
         switch (state, action) {
-        case (.open(.granted), _): state = .open(.failed)
+        case (.open(.granted), _): state = .open(.ended)
         case (.open(.due), .requestProbe): state = .open(.notDue)
         default: break
         }

@@ -16,8 +16,8 @@ final class Lane {
     private let loop: any EventLoop
     /// Succeeds when nothing is under way and the lane is closed.
     private var drained: EventLoopPromise<Void>?
-    /// Attempts that this daemon gave up: leased, untried as far as is known, to be given back.
-    private var givenUp: [Delivery] = []
+    /// Deliveries whose attempt this daemon cut off: leased, untried as far as is known, to be given back.
+    private var cut: [Delivery] = []
     private var isStopping = false
     /// Changes when the lane is opened or retired: an answer to an attempt of a former one may be of a former address,
     /// or from before a pause.
@@ -44,7 +44,7 @@ final class Lane {
 
     /// Whether the lane is open and receives deliveries; false for a new lane until `open`.
     private(set) var isRunning = false
-    var wasPaused: Bool { !state.isOpen }
+    var wasPaused: Bool { !state.isAccepting }
     /// Neither running nor ending, and not closed after `readAt`.
     func mayOpen(readAt: NIODeadline) -> Bool { !isRunning && !isStopping && state.mayReopen(readAt: readAt) }
     var underWay: Int { state.underWay }
@@ -89,8 +89,8 @@ final class Lane {
             path.deliver(delivery, isProbe: start.isProbe, isOutdated: isOutdated) { [self] end in
                 switch end {
                 case .settled(let health): state.finished(start, health, at: .now())
-                case .givenUp:
-                    givenUp.append(delivery)
+                case .cut:
+                    cut.append(delivery)
                     state.finished(start, .none, at: .now())
                 }
                 if isRunning { pump() } else { finishDraining() }
@@ -163,7 +163,7 @@ final class Lane {
                     }
                 case .requestProbe:
                     isGranted = try await queue.claimProbe(route.row, lasting: probeLasts)
-                case .publishProbeFailed: try await queue.endProbe(route.row)
+                case .publishProbeEnded: try await queue.endProbe(route.row)
                 }
                 loop.execute { [isGranted] in bound.value.actionEnded(isGranted: isGranted) }
             } catch {
@@ -262,8 +262,8 @@ final class Lane {
     private func finishDraining() {
         // A claim leases deliveries until it has ended.
         guard state.underWay == 0, isCut || !state.isClaiming else { return }
-        giveBack(givenUp)
-        givenUp = []
+        giveBack(cut)
+        cut = []
         drained?.succeed()
         drained = nil
     }
@@ -278,7 +278,7 @@ final class Lane {
         guard !deliveries.isEmpty else { return }
         // If the database does not answer now, the sweep or the end of the lease gives them back.
         Task { [queue] in
-            do { try await queue.release(deliveries) } catch { queue.report(error, doing: "giving deliveries back") }
+            do { try await queue.giveBack(deliveries) } catch { queue.report(error, doing: "giving deliveries back") }
         }
     }
 }

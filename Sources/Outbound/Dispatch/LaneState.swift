@@ -20,7 +20,7 @@ struct LaneState {
 
     private(set) var waiting = WaitingDeliveries()
     private(set) var underWay = 0
-    private(set) var isOpen = true
+    private(set) var isAccepting = true
     /// The table may hold due deliveries of this lane that nobody has leased.
     private(set) var mayHaveBacklog = true
     private(set) var isClaiming = false
@@ -42,7 +42,7 @@ struct LaneState {
     /// Adds leased deliveries; false if the lane is closed and they must be given back.
     /// - Parameter areClaimed: from the table, not just recorded.
     mutating func add(_ deliveries: [Delivery], areClaimed: Bool = false) -> Bool {
-        guard isOpen else { return false }
+        guard isAccepting else { return false }
         waiting.append(deliveries, areClaimed: areClaimed)
         return true
     }
@@ -64,7 +64,7 @@ struct LaneState {
 
     /// Whether an attempt may start, apart from a slot of the rate.
     private var mayStartOne: Bool {
-        isOpen && mayStartAttempts && !waiting.isEmpty && underWay < concurrency && breaker.admits
+        isAccepting && mayStartAttempts && !waiting.isEmpty && underWay < concurrency && breaker.admits
     }
 
     mutating func finished(_ start: Start, _ health: EndpointHealth, at now: NIODeadline) {
@@ -87,7 +87,7 @@ struct LaneState {
     /// delivery for the probe is enough.
     mutating func beginClaim() -> Int? {
         let hasEnough = breaker.isOpen ? !waiting.isEmpty : waiting.claimedCount > Limits.claimDeliveriesMax / 2
-        guard isOpen, mayHaveBacklog, !isClaiming, !hasEnough else { return nil }
+        guard isAccepting, mayHaveBacklog, !isClaiming, !hasEnough else { return nil }
         isClaiming = true
         return Limits.claimDeliveriesMax
     }
@@ -113,7 +113,7 @@ struct LaneState {
     }
 
     mutating func nextAction() -> Breaker.Action? {
-        isOpen ? breaker.nextAction(hasWaiting: !waiting.isEmpty) : nil
+        isAccepting ? breaker.nextAction(hasWaiting: !waiting.isEmpty) : nil
     }
 
     mutating func actionDone(isGranted: Bool = false, at now: NIODeadline) {
@@ -151,7 +151,7 @@ struct LaneState {
 
     /// Closes the lane. Returns what waited: leased, untried, to be given back.
     mutating func close(at now: NIODeadline) -> [Delivery] {
-        isOpen = false
+        isAccepting = false
         closedAt = now
         return empty()
     }
@@ -171,7 +171,7 @@ struct LaneState {
     func mayReopen(readAt: NIODeadline) -> Bool { closedAt.map { $0 < readAt } ?? true }
 
     mutating func reopen() {
-        isOpen = true
+        isAccepting = true
         mayHaveBacklog = true
     }
 }

@@ -101,7 +101,7 @@ package enum DeliveryDecision: Sendable, Equatable {
                 asked = RetryAfter.parse(header, now: now) ?? .zero
             }
         case .failure(.cancelled):
-            // This daemon gave up, not the receiver: nothing is used up.
+            // This daemon cut it off, the receiver did not fail: nothing is used up.
             return .retry(at: now, reason: RequestFailure.cancelled.explanation)
         case .failure(let failure) where failure.isOfThisMachine:
             let next = now.advanced(byMilliseconds: milliseconds(Limits.breakerProbeInterval))

@@ -62,13 +62,13 @@ struct CheckCommand: AsyncParsableCommand {
             + "replaced since then needs systemctl restart posthouse, which refuses no webhook"
     }
 
-    /// Warns of misspelled default names, which would leave the vendor's renamed event without its meaning.
+    /// Warns of misspelled default names, which would leave the platform's renamed event without its meaning.
     private func eventNameWarnings(_ sources: [Source]) -> [String] {
         sources.flatMap { source in
             let known = Set(SourceAdapters.adapter(for: source.kind).knownEventNames)
             return source.renamedEvents.sorted(by: { $0.key < $1.key }).filter { !known.contains($0.value) }.map {
                 "event_names of source \(source.name): \"\($0.key)\" means \"\($0.value)\", which is none of the "
-                    + "vendor's default names"
+                    + "platform's default names"
             }
         }
     }

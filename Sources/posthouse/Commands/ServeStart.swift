@@ -145,21 +145,21 @@ extension ServeCommand {
         let observe = observatory.observer
         let cluster = try await privateCluster(configuration, observe)
         // Behind the cluster, which makes the directory that both lie in.
-        let spool: Spool?
+        let spool: SpoolOpening?
         do {
-            spool = try await Spool.open(configuration, observe)
+            spool = try await SpoolOpening.open(configuration, observe)
         } catch {
             await cluster?.stop()
             throw error
         }
         // A private cluster is this daemon's own: it is there, or the start fails.
-        let mayServeEarly = cluster == nil && spool != nil && configuration.sources.contains(where: \.spools)
+        let mayServeEarly = cluster == nil && spool?.current != nil && configuration.sources.contains(where: \.spools)
         var early: EarlyService?
         do {
             /// Serves from the spool alone, unless it does so already.
             func serveEarly(because reason: String) async throws {
                 early?.waits(because: reason)
-                guard early == nil, let spool else { return }
+                guard early == nil, let spool = spool?.current else { return }
                 early = try await EarlyService.open(configuration, listeners, spool, observatory, because: reason)
                 serves(early, because: reason, observe)
             }

@@ -120,7 +120,7 @@ enum TraceText {
         let state =
             switch delivery.state {
             case .delivered: "delivered"
-            case .givenUp: "given up"
+            case .discardedOrReplayed: "discarded or replayed"
             case .waiting(_, _, true): "waits, paused until posthouse resume \(delivery.integration)"
             case .waiting(_, true, false): "waits for the message before it"
             case .waiting(let dueAt, false, false): "waits, due \(dueAt.iso8601)"
@@ -178,7 +178,7 @@ enum TraceJSON {
         json.member("integration", delivery.integration)
         switch delivery.state {
         case .delivered: json.member("state", "delivered")
-        case .givenUp: json.member("state", "given_up")
+        case .discardedOrReplayed: json.member("state", "discarded_or_replayed")
         case .waiting(let dueAt, let isBlocked, let isPaused):
             json.member("state", "waiting")
             json.member("due_at", dueAt)

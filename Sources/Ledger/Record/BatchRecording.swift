@@ -5,17 +5,17 @@ import Vocabulary
 ///
 /// Order of locks: Architecture.md, "Locks". Two batches can still deadlock on a purchase that both create; PostgreSQL
 /// ends one of them, and it is run again.
-struct RecordEvents {
+struct BatchRecording {
     /// The result for one event of the batch.
     enum Outcome: Sendable {
         case recorded(EventTrail)
         case duplicate(EventTrail, differsNow: Bool)
         /// The event is conditional, and its condition does not hold; or what is known of its token does not fit it any
         /// more (`KnownTokens`).
-        case refused
+        case conditionFailed
         /// The state of its purchase cannot be read: the event is in quarantine. Nil: it was erased before.
         case setAside(source: String, quarantine: Int64?, reason: String)
-        /// The same of one that quarantine is of no use to: nothing is stored of it.
+        /// The same for a statement of the backend, not stored: quarantine cannot read it.
         case unavailable(source: String, reason: String)
     }
 
@@ -29,7 +29,7 @@ struct RecordEvents {
         var dispatched: [Delivery] = []
         /// Ordering keys in which this batch's deliveries are blocked by one that was in the table, and that delivery.
         var blocked: [(key: FanOut.OrderingKey, head: Int64)] = []
-        var happenings: [Observation] = []
+        var observations: [Observation] = []
         /// Keys of purchases that a change of holders of this batch came too late to move.
         var unmoved: [String] = []
         /// Stored changes of holders that cannot be read and were left out, by row.
@@ -85,10 +85,10 @@ struct RecordEvents {
         var caused: [Identifier: BatchWrite.Caused] = [:]
         if let plan = try plan(&batch, purchases, holders, tokens, on: session) {
             for id in reads.unnamed.intersection(purchases.unreadable.keys).sorted() {
-                committed.happenings.append(.warning(Self.leftOut(id)))
+                committed.observations.append(.warning(Self.leftOut(id)))
             }
             let write = BatchWrite(
-                plan: plan, recorder: self, queueReads: reads.queueReads, createdAt: batch.databaseTime)
+                plan: plan, recording: self, queueReads: reads.queueReads, createdAt: batch.databaseTime)
             caused = try write.run(on: session, reserved: &reserved, into: &committed)
         } else if batch.fates.isEmpty {
             // A duplicate may be committed here and not yet at a standby, if the wait for it was cut short. PostgreSQL
@@ -144,7 +144,8 @@ struct RecordEvents {
                 batch.fates[arrival.key] = .unavailable(reason: reason)
                 continue
             }
-            let columns = (event.scope.source, reason, KeyHash.body(event.body), event.body, event.answer)
+            let id = event.vendorEventID.map { Array($0.utf8) }
+            let columns = (event.scope.source, reason, KeyHash.body(event.body), event.body, event.answer, id)
             pending.append((arrival, reason, try session.enqueueQuery(RecordStatements.quarantine, columns)))
         }
         if pending.isEmpty, refused.isEmpty { return }
@@ -177,7 +178,7 @@ struct RecordEvents {
                 }
             }
         }
-        for key in refused { batch.fates[key] = .refused }
+        for key in refused { batch.fates[key] = .conditionFailed }
         // If the event comes again after a lost answer, its condition must be checked again.
         if !refused.isEmpty { try session.enqueue(RecordStatements.forget, refused.sorted()) }
         return plan
@@ -189,7 +190,7 @@ struct RecordEvents {
         var differing = try differing(of: batch, on: session)
         return batch.all.enumerated().map { index, arrival in
             switch batch.fate(of: index) {
-            case .refused: return .refused
+            case .conditionFailed: return .conditionFailed
             case .setAside(let row, let reason):
                 return .setAside(source: arrival.event.scope.source, quarantine: row, reason: reason)
             case .unavailable(let reason):
