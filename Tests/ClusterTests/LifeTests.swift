@@ -149,11 +149,7 @@ import Vocabulary
         try await TestPlace.with { place in
             let cluster = try await place.start()
             _ = try query(cluster, "CREATE TABLE kept (n int)")
-            let checkpointer = try #require(
-                ServerProcesses.all(on: place.data).map(\.pid).first { pid in
-                    let title = try? String(contentsOfFile: "/proc/\(pid)/cmdline", encoding: .utf8)
-                    return title?.contains("checkpointer") ?? false
-                })
+            let checkpointer = try await serverProcess("checkpointer", on: place.data)
             kill(checkpointer, SIGSTOP)
             let stop = Task { await cluster.stop() }
             let said = await place.observed.next {
@@ -170,10 +166,25 @@ import Vocabulary
         }
     }
 
+    /// Waits for a process of a server: it gives itself its title some time after the server's start.
+    private func serverProcess(_ title: String, on data: String) async throws -> pid_t {
+        while true {
+            for process in ServerProcesses.all(on: data) {
+                let line = try? String(contentsOfFile: "/proc/\(process.pid)/cmdline", encoding: .utf8)
+                if line?.contains(title) == true { return process.pid }
+            }
+            try await Task.sleep(for: .milliseconds(20))
+        }
+    }
+
     @Test func aSecondOwnerIsRefused() async throws {
         try await TestPlace.with { place in
             let cluster = try await place.start()
-            let error = try await place.refusal()
+            let error = try #require(
+                await #expect(throws: ClusterError.self) {
+                    let second = try await place.startOnce()
+                    await second.stop()
+                })
             #expect(error == .inUse(directory: place.data, holder: "process \(getpid())"))
             #expect("\(error)".contains("another posthouse"))
             #expect(try query(cluster, "SELECT 1") == "1")

@@ -24,11 +24,12 @@ import Vocabulary
         // One thread for both listeners: what the second has answered, the first would have accepted before.
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let server = try await HTTPListener.start(
-            listener: .tcp(host: "127.0.0.1", port: 0), handler: TestHandler(), group: group, accepting: false)
+            listener: .tcp(host: "127.0.0.1", port: 0), handler: TestHandler(), group: group, limits: .patient,
+            accepting: false)
         let client = try RawClient(server.boundAddress)
         try await client.send(post("/echo", "x"))
         let other = try await HTTPListener.start(
-            listener: .tcp(host: "127.0.0.1", port: 0), handler: TestHandler(), group: group)
+            listener: .tcp(host: "127.0.0.1", port: 0), handler: TestHandler(), group: group, limits: .patient)
         #expect(try await RawClient(other.boundAddress).exchange(post("/echo", "y")).body == "y")
         #expect(server.openConnections == 0)
         await server.accept()

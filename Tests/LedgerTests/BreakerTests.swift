@@ -129,7 +129,7 @@ struct BreakerTests {
                 id: handed[0].id, lease: handed[0].lease, integration: handed[0].integration,
                 message: handed[0].message, attemptsMade: 2,
                 createdAt: handed[0].createdAt)
-            try await daemon.queue.release([handed[1]])
+            try await daemon.queue.giveBack([handed[1]])
             _ = try await daemon.queue.settle([
                 Settlement(
                     delivery: probe, verdict: .kept(after: .zero), httpStatus: 503, latencyMilliseconds: 3,

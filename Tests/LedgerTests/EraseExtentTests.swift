@@ -50,7 +50,7 @@ struct EraseExtentTests {
                 let settlements = taken.map { $0.settled(.dead(reason: "answered 400"), status: 400) }
                 _ = try await daemon.queue.settle(settlements)
             } else {
-                try await daemon.queue.release(taken)
+                try await daemon.queue.giveBack(taken)
             }
             let erasure = try await Erasure.start(Self.jeff, source: nil, isDry: false, in: daemon.pool)
             let dry = try await erasure.proof.run(in: daemon.pool) { _ in }

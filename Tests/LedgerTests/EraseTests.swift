@@ -371,7 +371,7 @@ struct EraseTests {
             let tally = try await erasure.run(in: daemon.pool) { _ in }
             #expect(tally.inHand == 1 && tally.mentions == 0)
             #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.mentions > 0)
-            try await daemon.queue.release(held)
+            try await daemon.queue.giveBack(held)
             let again = try await erasure.run(in: daemon.pool) { _ in }
             #expect(again.inHand == 0 && again.mentions > 0)
             #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)

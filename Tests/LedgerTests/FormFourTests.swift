@@ -7,7 +7,7 @@ import Vocabulary
 
 /// The switch from keys and ids that are hashes to those that begin with a time. Oracles: psql, and a ledger that was
 /// never switched.
-@Suite("The switch to form four", .serialized, .timeLimit(.minutes(30)))
+@Suite("The switch to timed keys", .serialized, .timeLimit(.minutes(30)))
 struct FormFourTests {
     private static func webhook(
         _ name: String, _ purchase: String, holder: Holder = user, at: Int64, id: String? = nil, fact: Fact? = nil
@@ -24,21 +24,21 @@ struct FormFourTests {
     @Test("An event is known by either key, whichever it was stored under and whoever repeats it")
     func repeated() async throws {
         try await TestLedger.run { ledger in
-            try ledger.writeFormThree()
+            try ledger.writeWithoutTimedKeys()
             let early = Self.webhook("EARLY", "a", at: 1, id: "e1")
             let unnamed = Self.webhook("UNNAMED", "a", at: 2)
             let late = Self.webhook("LATE", "b", at: 3, id: "e2")
             let (one, two) = (try await ledger.daemon(), try await ledger.daemon())
             await one.record([early, unnamed])
-            try ledger.switchToFormFour()
+            try ledger.switchToTimedKeys()
             #expect(try await one.registration.renew())
             await one.record([early, late, unnamed, early])
             #expect(one.log.recorded(duplicate: true).count == 3)
             // Has not heard of the switch.
-            #expect(two.registration.ledgerForm == .three)
+            #expect(two.registration.ledgerForm == .keylessMessages)
             await two.record([late, early, unnamed, late])
             #expect(two.log.recorded(duplicate: true).count == 4 && two.log.recorded(duplicate: false).isEmpty)
-            #expect(two.registration.ledgerForm == .four)
+            #expect(two.registration.ledgerForm == .timedKeys)
             #expect(try ledger.psql("SELECT string_agg(name, ' ' ORDER BY id) FROM events") == "EARLY UNNAMED LATE")
             #expect(try keys(ledger).hasSuffix(" 00"))
             // With other bytes, in the key's other form.
@@ -73,12 +73,12 @@ struct FormFourTests {
         var found: [String] = []
         for isSwitched in [false, true] {
             try await TestLedger.run { ledger in
-                if isSwitched { try ledger.writeFormThree() }
+                if isSwitched { try ledger.writeWithoutTimedKeys() }
                 let daemon = try await ledger.daemon([.named("all", order: .purchase)])
                 // Of each purchase another part comes before the switch.
                 for (number, facts) in facts.enumerated() { await daemon.record(Array(facts[..<(number + 1)])) }
                 if isSwitched {
-                    try ledger.switchToFormFour()
+                    try ledger.switchToTimedKeys()
                     #expect(try await daemon.registration.renew())
                 }
                 for (number, facts) in facts.enumerated() { await daemon.record(Array(facts[(number + 1)...])) }
@@ -128,7 +128,7 @@ struct FormFourTests {
             #expect(try ledger.psql("SELECT count(*) FROM events") == "1")
             // Whatever it is called, such a constraint opens the ledger to versions before.
             try ledger.psql("ALTER TABLE identities ADD CONSTRAINT by_hand UNIQUE (key)")
-            #expect(try await ledger.daemon().registration.ledgerForm == .three)
+            #expect(try await ledger.daemon().registration.ledgerForm == .keylessMessages)
             try ledger.psql(before)
         }
     }
@@ -136,10 +136,10 @@ struct FormFourTests {
     @Test("An event is found by the vendor's id, whatever its time and the form of its key")
     func vendorIDs() async throws {
         try await TestLedger.run { ledger in
-            try ledger.writeFormThree()
+            try ledger.writeWithoutTimedKeys()
             let daemon = try await ledger.daemon()
             await daemon.record([Self.webhook("OLD", "a", at: 1, id: "old")])
-            try ledger.switchToFormFour()
+            try ledger.switchToTimedKeys()
             #expect(try await daemon.registration.renew())
             let times: [Int64] = [0, 1, 1_100, 86_400, 4_000_000_000]
             await daemon.record(times.map { Self.webhook("NEW", "a", at: $0, id: "new-\($0)") })
@@ -160,13 +160,13 @@ struct FormFourTests {
     @Test("What was erased in one form is not recorded again in the other")
     func erased() async throws {
         try await TestLedger.run { ledger in
-            try ledger.writeFormThree()
+            try ledger.writeWithoutTimedKeys()
             let daemon = try await ledger.daemon()
             let event = Self.webhook("GONE", "a", holder: otherUser, at: 1, id: "gone")
             await daemon.record([event])
             let erasure = try await Erasure.start(otherUser, source: nil, isDry: false, in: daemon.pool)
             _ = try await erasure.run(in: daemon.pool) { _ in }
-            try ledger.switchToFormFour()
+            try ledger.switchToTimedKeys()
             #expect(try await daemon.registration.renew())
             #expect(await daemon.record([event]) == [.stored])
             #expect(try ledger.psql("SELECT count(*) FROM events WHERE name = 'GONE'") == "0")
@@ -202,7 +202,7 @@ struct FormFourTests {
         }
     }
 
-    @Test("A ledger of form four that is taken for one of form three records nothing twice and creates nothing anew")
+    @Test("A ledger with timed keys that is taken for one without records nothing twice and creates nothing anew")
     func mistaken() async throws {
         try await TestLedger.run { ledger in
             let first = try await ledger.daemon()
@@ -210,7 +210,7 @@ struct FormFourTests {
             await first.record([old])
             try ledger.psql("ALTER TABLE identities ADD PRIMARY KEY (key)")
             let second = try await ledger.daemon()
-            #expect(second.registration.ledgerForm == .three)
+            #expect(second.registration.ledgerForm == .keylessMessages)
             #expect(await second.record([old]) == [.stored])
             #expect(second.log.recorded(duplicate: true).count == 1)
             #expect(await second.recordOnce([.event(new)]) == [.unavailable])

@@ -37,7 +37,7 @@ struct HolderContinuationTests {
         await daemon.record((0..<5).flatMap { [gain(a, "a\($0)"), gain(c, "c\($0)")] })
         // Not by a recorder that runs, which would continue at once.
         let recorder = daemon.recorder(RecordQueue())
-        let batch = try recorder.recorder(.insertIfAbsent)
+        let batch = try recorder.recording(.insertIfAbsent)
         for move in [move(a, b), move(c, d)] {
             let committed = try await recorder.transact(batch, events: 1) { session, reserved throws(DatabaseError) in
                 try batch.run([move], on: session, reserved: &reserved)
@@ -224,12 +224,12 @@ struct HolderContinuationTests {
                 UPDATE events SET received_at = received_at - interval '40 days'
                 """)
             try await upkeep.beginPeriod()
-            for _ in 0..<2 { try await upkeep.prune() }
+            for _ in 0..<2 { try await upkeep.pruneInTheEnd() }
             #expect(try ledger.psql("SELECT count(*) FROM events WHERE type = 'MOVE'") == "2")
             #expect(daemon.log.warnings.contains { $0.contains("not all are moved yet") })
             await Self.finish(daemon.recorder(RecordQueue()))
             #expect(try ledger.psql(Self.active) == "user:b:5 user:d:5")
-            for _ in 0..<2 { try await upkeep.prune() }
+            for _ in 0..<2 { try await upkeep.pruneInTheEnd() }
             #expect(
                 try ledger.psql("SELECT count(*) FROM events WHERE id < (SELECT min(event) FROM holder_changes)") == "0"
             )

@@ -30,12 +30,12 @@ struct HolderScaleTests {
         let connection = try await ledger.connect()
         let cost = try await connection.withSession { session throws(DatabaseError) in
             try session.transaction { session throws(DatabaseError) in
-                let recorder = RecordEvents(
+                let recording = BatchRecording(
                     routes: RouteTable(), rules: Daemon.rules, dispatchBuffer: DispatchBuffer(), daemon: nil,
                     ledgerForm: .current, mode: .insertIfAbsent)
-                recorder.changing.learn([event.scope.source])
+                recording.changing.learn([event.scope.source])
                 var batch = EventBatch([event], in: .current)
-                let reads = try BatchReads(batch.firsts, of: recorder, on: session)
+                let reads = try BatchReads(batch.firsts, of: recording, on: session)
                 let purchases = try reads.loadPurchases(on: session)
                 batch.databaseTime = event.occurredAt
                 batch.assignIDs(stored: purchases.ids)

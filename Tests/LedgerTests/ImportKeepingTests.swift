@@ -117,7 +117,7 @@ struct ImportKeepingTests {
                     """)
                 try await upkeep.beginPeriod()
             }
-            try await upkeep.prune()
+            try await upkeep.pruneInTheEnd()
             try await upkeep.pruneEventKeys()
             #expect(try ledger.psql("SELECT count(*) FROM events") == "0")
             #expect(try ledger.psql("SELECT count(*) FROM identities") == "0")

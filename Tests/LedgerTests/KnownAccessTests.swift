@@ -110,7 +110,7 @@ struct KnownAccessTests {
                     }
                 }
                 let form = daemon.registration.ledgerForm
-                #expect(rows == .byTurns || form == (rows == .onChange ? .six : .five))
+                #expect(rows == .byTurns || form == (rows == .onChange ? .sparseEntitlements : .periods))
                 let stale = try ledger.psql(
                     """
                     SELECT count(*) FROM entitlements e JOIN purchases p ON p.id = e.purchase
@@ -376,15 +376,16 @@ struct KnownAccessTests {
         }
         // One more than the limit: the one that is dropped is as it was stored.
         let new = row(KnownAccess.entriesMax, 3)
-        let one = write([new], .six)
+        let one = write([new], .sparseEntitlements)
         #expect(one.outdated == [id] && one.rows.map(\.holder) == [new.holder])
         #expect(one.known[id]?.entries.count == KnownAccess.entriesMax)
         // All are stated: what is dropped is written as the batch has it.
-        let all = write((0...KnownAccess.entriesMax).map { row($0, 3) }, .six)
+        let all = write((0...KnownAccess.entriesMax).map { row($0, 3) }, .sparseEntitlements)
         #expect(all.outdated.isEmpty && all.rows.count == 2 && all.rows.allSatisfy { $0.event == 3 })
         // Before this form all rows are written, behind what is stored.
-        let before = write([new], .five)
+        let before = write([new], .periods)
         #expect(before.outdated == [id] && before.rows.count == 1 && before.known.isEmpty)
-        #expect(write([row(0, 2)], .six).rows.isEmpty && write([row(0, 2)], .six).outdated.isEmpty)
+        let unchanged = write([row(0, 2)], .sparseEntitlements)
+        #expect(unchanged.rows.isEmpty && unchanged.outdated.isEmpty)
     }
 }

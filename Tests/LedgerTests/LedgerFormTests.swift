@@ -16,7 +16,7 @@ struct LedgerFormTests {
     @Test("A message that passes an event on has its own key while an older daemon lives, and the event's afterwards")
     func messageKeys() async throws {
         try await TestLedger.run { ledger in
-            try ledger.writeFormThree()
+            try ledger.writeWithoutTimedKeys()
             try ledger.psql(Self.older)
             let daemon = try await ledger.daemon([.named("all")])
             daemon.open("all")

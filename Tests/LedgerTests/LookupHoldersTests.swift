@@ -182,13 +182,13 @@ struct LookupHoldersTests {
             async let first = one.record((0..<4).map { _ in registration("A") })
             async let second = two.record((0..<4).map { _ in registration("A") })
             let answers = await first + second
-            #expect(answers.count { $0 == .stored } == 1 && answers.count { $0 == .refused } == 7)
+            #expect(answers.count { $0 == .stored } == 1 && answers.count { $0 == .conditionFailed } == 7)
             #expect(await one.record([registration("A", environment: "SANDBOX")]) == [.stored])
             await one.record([.sample(holder: .anonymous("B"), purchase: nil, transaction: nil, app: "")])
             let mixed: [Event] = [
                 registration("B"), .sample(holder: .anonymous("C"), at: seconds(1), app: ""), registration("D"),
             ]
-            #expect(await one.record(mixed) == [.refused, .stored, .stored])
+            #expect(await one.record(mixed) == [.conditionFailed, .stored, .stored])
             #expect(try ledger.psql("SELECT count(*) FROM events WHERE name = 'USER_CREATED'") == "3")
             let known = try await lookup.install("A", of: "shop", app: "", environment: nil)
             #expect(known?.environment == "PRODUCTION")

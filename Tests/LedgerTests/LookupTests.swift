@@ -37,7 +37,7 @@ struct LookupTests {
             func states(_ webhook: Int, _ message: Int) -> [String] {
                 trace.webhooks[webhook].messages[message].deliveries.map { delivery in
                     switch delivery.state {
-                    case .givenUp: "\(delivery.integration) given up \(delivery.attempts.map(\.outcome))"
+                    case .discardedOrReplayed: "\(delivery.integration) gone \(delivery.attempts.map(\.outcome))"
                     case .delivered: "\(delivery.integration) delivered \(delivery.attempts.map(\.outcome))"
                     case .waiting(_, let isBlocked, _): "\(delivery.integration) waiting \(isBlocked)"
                     case .dead(let reason): "\(delivery.integration) dead \(reason) \(delivery.attempts.map(\.number))"
@@ -53,7 +53,7 @@ struct LookupTests {
             try ledger.psql("DELETE FROM dead_letters")
             let without = try #require(await Trace.read(EventHandle(nil, "tx_1"), from: daemon.pool))
             let discarded = without.webhooks[1].messages[0].deliveries.first { $0.integration == "a" }
-            #expect(discarded.map { if case .givenUp = $0.state { true } else { false } } == true)
+            #expect(discarded.map { if case .discardedOrReplayed = $0.state { true } else { false } } == true)
             let newest = try await Trace.read(EventHandle(.transaction, "tx_1"), limit: 1, from: daemon.pool)
             #expect(newest?.webhooks.map(\.name) == ["ACTIVATE"] && newest?.isCut == true)
             #expect(try await Trace.read(EventHandle(nil, "none"), from: daemon.pool) == nil)
@@ -97,7 +97,7 @@ struct LookupTests {
             let empty = try await TestLedger(isMigrated: false)
             let pool = Pool(
                 try TestLedger.settings(empty.connectionString), size: 1,
-                waiting: Pool.Waiting(waitersMax: 1, limit: .seconds(10)), backoff: .seconds(1)...(.seconds(1)))
+                waiting: Pool.Waiting(waitersMax: 1, limit: .seconds(120)), backoff: .seconds(1)...(.seconds(1)))
             pool.start()
             let nothing = LedgerContents(hasHistory: false, unsettledDeliveries: 0, quarantined: 0)
             #expect(nothing.isEmpty)

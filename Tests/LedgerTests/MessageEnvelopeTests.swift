@@ -58,7 +58,7 @@ struct MessageEnvelopeTests {
     }
 
     @Test("A message of the relay itself has the same members, without a holder")
-    func operational() {
+    func relayMessage() {
         let scope = Scope(source: "posthouse", app: "", environment: "PRODUCTION")
         let bytes = MessageEnvelope.write(
             .init(type: "posthouse.a", eventID: "pst_1", eventName: "posthouse.a"), of: .init(), in: scope,

@@ -197,7 +197,7 @@ struct MoveTests {
             await daemon.record([.sample()])
             try await daemon.queue.leave()
             let target = try await TestLedger(on: Self.durable.get())
-            try target.writeFormThree()
+            try target.writeWithoutTimedKeys()
             try target.psql("DROP INDEX purchases_hash")
             // Its daemon was killed.
             try target.psql("INSERT INTO daemons (version, expires_at, state_form) VALUES ('old', now(), 3)")

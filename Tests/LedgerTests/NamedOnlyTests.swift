@@ -42,7 +42,7 @@ struct NamedOnlyTests {
                 let resolution = TransferResolution.resolve(state, [fact], moves: moves, kind: kind)
                 state = resolution.state
                 digest.take(state.bytes)
-                digest.take(state.bytes(.one))
+                digest.take(state.bytes(.plain))
                 for transfer in resolution.announced {
                     digest.take("\(transfer.from.storageKey) \(transfer.to.storageKey) \(transfer.ordinal)".utf8)
                 }

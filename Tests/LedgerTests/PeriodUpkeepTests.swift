@@ -117,17 +117,17 @@ struct PeriodUpkeepTests {
             try await pass(25, ledger, upkeep)
             await daemon.record([.sample("YOUNG", purchase: "y")])
             try await settle(daemon) { _ in .accepted }
-            try await upkeep.prune()
+            try await upkeep.pruneInTheEnd()
             try await upkeep.pruneEventKeys()
             // The first ended 25 days ago.
             #expect(try ledger.psql(Self.names) == "DONE DEAD WAITS LATER DEAD2 YOUNG")
             try await pass(10, ledger, upkeep)
-            try await upkeep.prune()
+            try await upkeep.pruneInTheEnd()
             #expect(try ledger.psql(Self.names) == "DEAD WAITS LATER DEAD2 YOUNG")
             let first = "events_2 events_3 events_4 events_kept messages_2 messages_3 messages_4 messages_kept"
             #expect(try ledger.psql(Self.partitions) == first)
             try await pass(25, ledger, upkeep)
-            try await upkeep.prune()
+            try await upkeep.pruneInTheEnd()
             try await upkeep.pruneEventKeys()
             #expect(try ledger.psql(Self.names) == "DEAD WAITS DEAD2 YOUNG")
             #expect(try ledger.psql(Self.types) == "DEAD WAITS DEAD2 YOUNG")
@@ -140,8 +140,8 @@ struct PeriodUpkeepTests {
             daemon.dispatchBuffer.dropAll()
             #expect(try await daemon.claimAll("all").map(\.message.type) == ["WAITS"])
             try ledger.psql("DELETE FROM deliveries; DELETE FROM dead_letters")
-            try await upkeep.prune()
-            try await upkeep.prune()
+            try await upkeep.pruneInTheEnd()
+            try await upkeep.pruneInTheEnd()
             #expect(try ledger.psql(Self.names) == "YOUNG")
             #expect(try ledger.psql(Self.partitions) == "events_3 events_4 events_5 messages_3 messages_4 messages_5")
             await daemon.record([.sample("NEW", purchase: "n"), .sample("YOUNG", purchase: "y")])
@@ -158,13 +158,13 @@ struct PeriodUpkeepTests {
                     + "INSERT INTO periods (id, began_at) VALUES (2, now() - interval '40 days')")
             await daemon.record([.sample("A", purchase: "a")])
             // Nobody moved the sequences.
-            try await upkeep(daemon).prune()
+            try await upkeep(daemon).pruneInTheEnd()
             #expect(try ledger.psql(Self.names) == "A")
             try await upkeep(daemon).beginPeriod()
-            try await upkeep(daemon).prune()
+            try await upkeep(daemon).pruneInTheEnd()
             #expect(try ledger.psql(Self.names) == "A" && ledger.psql(Self.partitions).contains("events_1"))
             try ledger.psql("UPDATE events SET received_at = now() - interval '31 days'")
-            try await upkeep(daemon).prune()
+            try await upkeep(daemon).pruneInTheEnd()
             #expect(try ledger.psql("SELECT count(*) FROM events") == "0")
             #expect(try !ledger.psql(Self.partitions).contains("events_1"))
         }
@@ -210,7 +210,7 @@ struct PeriodUpkeepTests {
             try ledger.psql("DELETE FROM deliveries WHERE message = (SELECT id FROM messages WHERE type = 'A')")
             try await pass(10, ledger, upkeep)
             try await pass(40, ledger, upkeep)
-            try await upkeep.prune()
+            try await upkeep.pruneInTheEnd()
             #expect(try ledger.psql(Self.names) == "B" && ledger.psql(Self.types) == "B")
             try ledger.psql("UPDATE deliveries SET leased_by = NULL")
             daemon.dispatchBuffer.dropAll()
@@ -228,14 +228,14 @@ struct PeriodUpkeepTests {
             try await settle(daemon) { ["E0", "E1"].contains($0) ? .accepted : .dead }
             try await pass(10, ledger, upkeep)
             try await pass(31, ledger, upkeep)
-            try await upkeep.prune()
+            try await upkeep.pruneInTheEnd()
             let standing = "events_1 events_2 events_3 messages_1 messages_2 messages_3"
             #expect(try ledger.psql(Self.partitions) == standing)
             #expect(try ledger.psql(Self.names) == "E2 E3 E4 E5")
             #expect(daemon.log.warnings.contains { $0.contains("are kept beyond [retention] events") })
             let two = "SELECT delivery FROM dead_letters ORDER BY 1 LIMIT 2"
             try ledger.psql("DELETE FROM dead_letters WHERE delivery IN (\(two))")
-            try await upkeep.prune()
+            try await upkeep.pruneInTheEnd()
             #expect(try ledger.psql(Self.names) == "E4 E5")
             let kept = "events_2 events_3 events_kept messages_2 messages_3 messages_kept"
             #expect(try ledger.psql(Self.partitions) == kept)
@@ -253,14 +253,14 @@ struct PeriodUpkeepTests {
             try await ledger.during("SELECT count(*) FROM events") {
                 // From then on it is seen, and nothing is tried that others would wait behind.
                 try ledger.psql("SELECT pg_sleep(1.1)")
-                try await upkeep.prune()
+                try await upkeep.pruneInTheEnd()
                 #expect(try ledger.psql(Self.partitions).contains("events_1"))
                 try ledger.psql("UPDATE periods SET began_at = began_at - interval '2 days'")
                 try await upkeep.beginPeriod()
                 #expect(await daemon.record([.sample("B", purchase: "b")]) == [.stored])
                 #expect(try ledger.psql("SELECT max(id) >> 32 FROM events") == "4")
             }
-            try await upkeep.prune()
+            try await upkeep.pruneInTheEnd()
             #expect(try !ledger.psql(Self.partitions).contains("events_1"))
         }
     }
@@ -318,7 +318,7 @@ extension PeriodUpkeepTests {
             try await pass(40, ledger, upkeep)
             try await ledger.during("LOCK TABLE events_3 IN SHARE UPDATE EXCLUSIVE MODE") {
                 try ledger.psql("SELECT pg_sleep(1.1)")
-                try await upkeep.prune()
+                try await upkeep.pruneInTheEnd()
                 #expect(try ledger.psql("SELECT to_regclass('events_1') IS NOT NULL") == "t")
             }
             // `before` cannot be dropped because of the view.
@@ -326,8 +326,8 @@ extension PeriodUpkeepTests {
             let gone = "SELECT to_regclass('events_1') IS NULL, to_regclass('events_before') IS NULL"
             #expect(try ledger.psql(gone) == "t|f")
             try ledger.psql("DROP VIEW hung; DELETE FROM deliveries")
-            try await upkeep.prune()
-            try await upkeep.prune()
+            try await upkeep.pruneInTheEnd()
+            try await upkeep.pruneInTheEnd()
             #expect(try ledger.psql("SELECT to_regclass('events_before') IS NULL") == "t")
             #expect(try ledger.psql("SELECT to_regclass('events_kept') IS NULL") == "t")
         }
@@ -346,7 +346,7 @@ extension PeriodUpkeepTests {
                 try await pass(40, ledger, upkeep)
                 try await other.during("LOCK TABLE events_1 IN SHARE UPDATE EXCLUSIVE MODE") {
                     try ledger.psql("SELECT pg_sleep(1.1)")
-                    try await upkeep.prune()
+                    try await upkeep.pruneInTheEnd()
                     #expect(try ledger.psql("SELECT to_regclass('events_1') IS NULL") == "t")
                 }
             }

@@ -29,8 +29,8 @@ struct PlannedHistory {
 
     private static func plan(_ events: [Event], _ known: HolderKnowledge) -> BatchPlan {
         var plan = BatchPlan(purchases: [:], holders: known, rules: Daemon.rules)
-        for (row, arrival) in EventBatch(events, in: .four).firsts.enumerated() {
-            plan.add(BatchPlan.New(arrival, row: Int64(row + 1), purchase: arrival.purchaseHash))
+        for (row, arrival) in EventBatch(events, in: .timedKeys).firsts.enumerated() {
+            plan.add(BatchPlan.PlannedEvent(arrival, row: Int64(row + 1), purchase: arrival.purchaseHash))
         }
         return plan
     }

@@ -18,12 +18,13 @@ struct PlannedOnceTests {
         Planned(RecordStatements.occupiedByNamed), Planned(RecordStatements.quarantine),
         Planned(RecordTables.purchasesIfAbsent), Planned(RecordTables.messagesIfAbsent),
         Planned(RecordStatements.messagesKept),
-        Planned(OperationalMessage.keys),
+        Planned(RelayMessage.keys),
         Planned(RecordTables.transactions.insert),
         Planned(RecordTables.entitlements.insert), Planned(HolderTables.links.insert),
         Planned(HolderTables.identities.insert), Planned(HolderTables.changes.insert),
         Planned(HolderStatements.newestTransactions), Planned(HolderStatements.changes),
-        Planned(HolderStatements.changesBeforeFour), Planned(HolderStatements.cause), Planned(HolderStatements.advance),
+        Planned(HolderStatements.changesBeforeTimedKeys),
+        Planned(HolderStatements.cause), Planned(HolderStatements.advance),
         Planned(MessageAccessStatements.held),
     ]
 

@@ -48,7 +48,7 @@ struct QueueTests {
             daemon.open("all")
             await daemon.record(login.map { .stating($0) })
             let handed = daemon.inbox.take()
-            try await daemon.queue.release(handed)
+            try await daemon.queue.giveBack(handed)
             let claimed = try await daemon.claimAll("all").sorted { $0.id < $1.id }
             #expect(handed.count == 5 && claimed.map(\.id) == handed.map(\.id))
             for (one, other) in zip(handed, claimed) {

@@ -62,11 +62,11 @@ struct RecorderTests {
             #expect(try ledger.psql(kept).hasPrefix("1|"))
 
             let row = try #require(try await Quarantine.list(in: daemon.pool).first)
-            let still = try await Quarantine.release(row.id, as: late, routes: [], rules: [:], in: daemon.pool)
+            let still = try await Quarantine.record(row.id, as: late, routes: [], rules: [:], in: daemon.pool)
             guard case .kept = still else { throw DatabaseError.protocolViolation(reason: "\(still)") }
             #expect(try ledger.psql(kept).hasPrefix("1|"))
             try ledger.psql(#"UPDATE purchases SET state = '\x\#(state)' WHERE key = 'subs_1'"#)
-            let outcome = try await Quarantine.release(row.id, as: late, routes: [], rules: [:], in: daemon.pool)
+            let outcome = try await Quarantine.record(row.id, as: late, routes: [], rules: [:], in: daemon.pool)
             guard case .recorded = outcome else { throw DatabaseError.protocolViolation(reason: "\(outcome)") }
             #expect(try ledger.psql("SELECT count(*) FROM quarantine") == "0")
             #expect(try ledger.psql("SELECT count(*) FROM events") == "23")
@@ -265,7 +265,7 @@ struct RecorderTests {
             completion: { _ in answers.withLock { $0 += 1 } }, fallback: nil, answeredAt: start + .seconds(8))
         var reports: [Int] = []
         for second in [0, 7, 8, 9] {
-            submitter.refuse("gone", at: start + .seconds(second)) { reports.append(second) }
+            submitter.answerUnavailable("gone", at: start + .seconds(second)) { reports.append(second) }
         }
         #expect(reports == [0, 7])
         #expect(answers.withLock { $0 } == 4)

@@ -31,7 +31,7 @@ struct RepairTests {
             #expect(report.waiting.map(String.init) == [try ledger.psql("SELECT id FROM quarantine")])
 
             let row = try #require(report.waiting.first)
-            let outcome = try await Quarantine.release(
+            let outcome = try await Quarantine.record(
                 row, as: late, routes: [], rules: Daemon.rules, in: daemon.pool)
             guard case .recorded(let trail, _) = outcome else {
                 throw DatabaseError.protocolViolation(reason: "\(outcome)")
@@ -61,7 +61,7 @@ struct RepairTests {
             readings.remember([late])
             let report = try await ledger.repair("subs_1", readings, by: daemon)
             let row = try #require(report.waiting.first, "\(report)")
-            let outcome = try await Quarantine.release(row, as: late, routes: [], rules: Daemon.rules, in: daemon.pool)
+            let outcome = try await Quarantine.record(row, as: late, routes: [], rules: Daemon.rules, in: daemon.pool)
             guard case .recorded = outcome else { throw DatabaseError.protocolViolation(reason: "\(outcome)") }
             #expect(try ledger.psql("SELECT holder FROM entitlements WHERE active") == "user:jeff")
         }

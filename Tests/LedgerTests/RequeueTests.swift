@@ -120,10 +120,10 @@ struct RequeueTests {
             }
             try ledger.psql(
                 """
-                UPDATE integrations SET created_at = now() - interval '31 days' WHERE name = 'old';
+                UPDATE integrations SET created_at = now() - interval '32 days' WHERE name = 'old';
                 UPDATE integrations SET created_at = '-infinity' WHERE name = 'older'
                 """)
-            let start = try milliseconds(ledger, "(now() AT TIME ZONE 'UTC')::date - 29")
+            let start = Timestamp(milliseconds: Int64(today - 29) * 86_400_000)
             for (name, isKnown) in [("new", true), ("old", false), ("older", false)] {
                 let route = try #require(daemon.routes.current.all.first { $0.integration.name == name })
                 let backfill = try await Backfill.start(
@@ -171,7 +171,7 @@ struct RequeueTests {
             let next = try await daemon.queue.settle(held.map { $0.settled(.accepted) }).unblocked
             #expect(next.map(\.message.type) == ["E3"])
             // Given up with nothing before it: its successor is next.
-            try await daemon.queue.release(next)
+            try await daemon.queue.giveBack(next)
             let last = try await Discard.look(daemon.row("a"), in: daemon.pool).last
             await daemon.record([.sample("E4", transaction: "t4")])
             cursor = 0

@@ -232,9 +232,7 @@ struct SchemaTests {
         let ledger = try await TestLedger()
         let other = try await TestLedger()
         let empty = try await TestLedger(isMigrated: false)
-        let copy = "copy_of_\(ledger.database)"
-        try TestCluster.shared.psql("CREATE DATABASE \(copy) TEMPLATE \(ledger.database)")
-        let copyURL = try TestCluster.shared.connectionString(database: copy)
+        let copyURL = try TestCluster.shared.createDatabase(copyOf: ledger.database)
 
         let open = try pool(TestLedger.settings(ledger.connectionString))
         open.start()

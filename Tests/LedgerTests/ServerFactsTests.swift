@@ -14,7 +14,7 @@ struct ServerFactsTests {
     ) async throws {
         let pool = Pool(
             try TestLedger.settings(connectionString), size: 1,
-            waiting: Pool.Waiting(waitersMax: 4, limit: .seconds(20)), backoff: .milliseconds(50)...(.seconds(1)))
+            waiting: Pool.Waiting(waitersMax: 4, limit: .seconds(120)), backoff: .milliseconds(50)...(.seconds(1)))
         pool.start()
         let result: Result<Void, any Error>
         do { result = .success(try await body(pool)) } catch { result = .failure(error) }

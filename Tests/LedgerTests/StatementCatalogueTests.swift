@@ -82,7 +82,7 @@ struct StatementCatalogueTests {
             Entry(PeriodTables.begin), Entry(PeriodTables.end), Entry(PeriodTables.moveSequences),
             Entry(PeriodTables.partitions), Entry(PeriodTables.needed), Entry(PeriodTables.isUnfinished),
             Entry(PeriodTables.hasYoung), Entry(PeriodTables.mayMove), Entry(PeriodTables.correct),
-            Entry(PeriodTables.catchUp), Entry(PeriodTables.bytes),
+            Entry(PeriodTables.catchUp), Entry(PeriodTables.catchUpColumns), Entry(PeriodTables.bytes),
             Entry(PeriodSwitch.firstFreeID), Entry(PeriodSwitch.bound), Entry(PeriodSwitch.owner),
             Entry(PeriodSwitch.grants),
             Entry(MoveStatements.tables), Entry(MoveStatements.sequences), Entry(MoveStatements.setSequence),
@@ -102,7 +102,7 @@ struct StatementCatalogueTests {
     ]
 
     private static let recording: [Entry] = [
-        Entry(RecordStatements.eventIDs), Entry(RecordStatements.admit), Entry(RecordStatements.admitBeforeFour),
+        Entry(RecordStatements.eventIDs), Entry(RecordStatements.admit), Entry(RecordStatements.admitBeforeTimedKeys),
         Entry(RecordStatements.differing),
         Entry(RecordStatements.lockPurchases), Entry(RecordStatements.lockNamedPurchases),
         Entry(PeriodBeforeStatements.ofNamed), Entry(PeriodBeforeStatements.ofIDs),
@@ -114,7 +114,7 @@ struct StatementCatalogueTests {
         Entry(KnownAccessStatements.write),
         Entry(RecordStatements.messagesKept), Entry(TokenLookup.subject), Entry(TokenLookup.token),
         Entry(KnownTokens.statement),
-        Entry(RecordStatements.notify), Entry(RecordStatements.wait), Entry(OperationalMessage.keys),
+        Entry(RecordStatements.notify), Entry(RecordStatements.wait), Entry(RelayMessage.keys),
     ]
 
     private static let repairing: [Entry] = [
@@ -143,7 +143,7 @@ struct StatementCatalogueTests {
         Entry(HolderStatements.identities), Entry(HolderStatements.register), Entry(HolderStatements.purchases),
         Entry(HolderStatements.restored),
         Entry(HolderStatements.newestTransactions), Entry(HolderStatements.changes),
-        Entry(HolderStatements.changesBeforeFour),
+        Entry(HolderStatements.changesBeforeTimedKeys),
         Entry(HolderStatements.unfinishedAmong), Entry(HolderStatements.unfinished),
         Entry(HolderStatements.unfinishedOf),
         Entry(HolderStatements.unfinishedSources),
@@ -158,7 +158,7 @@ struct StatementCatalogueTests {
         Entry(HolderIdentityStatements.links), Entry(HolderInstallStatements.known),
         Entry(HolderInstallStatements.identity), Entry(HolderInstallStatements.newestTime),
         Entry(HolderInstallStatements.identified), Entry(HolderInstallStatements.grant),
-        Entry(HolderInstallStatements.grantBeforeFour),
+        Entry(HolderInstallStatements.grantBeforeTimedKeys),
         Entry(HolderLookupStatements.currentIdentities), Entry(HolderTransactionStatements.transactions),
     ]
 
@@ -168,7 +168,7 @@ struct StatementCatalogueTests {
         Entry(QueueStatements.otherLeases), Entry(QueueStatements.expire),
         Entry(QueueStatements.expirePredecessor), Entry(QueueStatements.leave), Entry(QueueStatements.reclaim),
         Entry(QueueStatements.blocks), Entry(QueueStatements.putOff),
-        Entry(QueueStatements.leased), Entry(QueueStatements.release), Entry(QueueStatements.releaseAll),
+        Entry(QueueStatements.leased), Entry(QueueStatements.giveBack), Entry(QueueStatements.giveBackAll),
         Entry(QueueStatements.unblock), Entry(QueueStatements.due), Entry(QueueStatements.claim),
         Entry(MessageReading.messageBytes), Entry(MessageReading.eventBytes), Entry(QueueStatements.unclaim),
         Entry(MessageReading.messages), Entry(MessageReading.events),

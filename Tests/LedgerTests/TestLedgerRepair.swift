@@ -47,7 +47,7 @@ extension TestLedger {
                     UInt8(parts[1].dropFirst(offset).prefix(2), radix: 16)
                 }
                 let state = try PurchaseState(bytes: bytes)
-                return "\(parts[0]) " + String(decoding: state.bytes(.one), as: UTF8.self)
+                return "\(parts[0]) " + String(decoding: state.bytes(.plain), as: UTF8.self)
             }
         return try states.joined()
             + knownAccess()

@@ -39,7 +39,7 @@ struct TransferResolutionTextTests {
             let again = try PurchaseState(bytes: state.bytes)
             #expect(again == state)
             // A daemon of an older version writes the moves as facts; of such a state there are none here.
-            #expect(try PurchaseState(bytes: state.bytes(.one)) == state.withoutMoves())
+            #expect(try PurchaseState(bytes: state.bytes(.plain)) == state.withoutMoves())
             #expect(again.bytes == state.bytes)
         }
     }
@@ -97,7 +97,7 @@ struct TransferResolutionTextTests {
             """
         #expect(String(decoding: state.bytes, as: UTF8.self) == text)
         #expect(PurchaseState().bytes == Array("2\te3b0c44298fc1c14\n".utf8))
-        #expect(PurchaseState().bytes(.one) == Array("1\n".utf8))
+        #expect(PurchaseState().bytes(.plain) == Array("1\n".utf8))
     }
 
     @Test("Moves, earlier statements and the times of values come back; in the older form a move is a fact")
@@ -110,7 +110,7 @@ struct TransferResolutionTextTests {
         state.keepEarlier(Register(holder: user, at: seconds(1), isOn: true, isTenureFree: true))
         state.valueTimes = [.product: seconds(3), .plan: seconds(2)]
         #expect(try PurchaseState(bytes: state.bytes) == state)
-        let older = try PurchaseState(bytes: state.bytes(.one))
+        let older = try PurchaseState(bytes: state.bytes(.plain))
         #expect(older.moves.isEmpty && older.facts.map(\.holder).contains(user))
         #expect(Timeline(older).access == Timeline(state).access)
     }

@@ -59,9 +59,9 @@ struct TrialConversionTests {
     private static func plan(_ stated: [Stated]) -> BatchPlan {
         var plan = BatchPlan(purchases: [:], rules: Daemon.rules)
         for (index, stated) in stated.enumerated() {
-            let batch = EventBatch([stated.event], in: .four)
+            let batch = EventBatch([stated.event], in: .timedKeys)
             guard let arrival = batch.firsts.first else { continue }
-            plan.add(BatchPlan.New(arrival, row: Int64(index + 1), purchase: purchase))
+            plan.add(BatchPlan.PlannedEvent(arrival, row: Int64(index + 1), purchase: purchase))
         }
         return plan
     }
@@ -91,8 +91,10 @@ struct TrialConversionTests {
 
     @Test("What is no renewal of a free trial keeps its name")
     func others() {
-        func period(_ id: String, _ begins: Int64, _ ends: Int64?, _ offer: String?, asOf: Int64 = 0) -> KnownPeriod {
-            KnownPeriod(
+        func period(
+            _ id: String, _ begins: Int64, _ ends: Int64?, _ offer: String?, asOf: Int64 = 0
+        ) -> PurchasePeriod {
+            PurchasePeriod(
                 purchase: Self.purchase, id: Array(id.utf8), purchasedAt: seconds(begins),
                 end: ends.map { seconds($0) }, offerType: offer, asOf: seconds(asOf),
                 asOfEvent: Identifier(high: 0, low: 0))
@@ -104,7 +106,7 @@ struct TrialConversionTests {
         }
         let trial = period("t", 0, 100, "FREE_TRIAL")
         /// - Parameter time: of the event.
-        func isStated(_ renewal: Transaction, at time: Int64 = 100, _ known: KnownPeriod...) -> Bool {
+        func isStated(_ renewal: Transaction, at time: Int64 = 100, _ known: PurchasePeriod...) -> Bool {
             let answers = Set(
                 Self.orders(of: known).map { TrialConversion.isStated(by: renewal, at: seconds(time), after: $0) })
             #expect(answers.count == 1)
@@ -153,8 +155,8 @@ struct TrialConversionTests {
         ] {
             var plan = BatchPlan(purchases: [:], rules: Daemon.rules)
             for (index, event) in order.enumerated() {
-                guard let arrival = EventBatch([event], in: .four).firsts.first else { continue }
-                plan.add(BatchPlan.New(arrival, row: Int64(index + 1), purchase: Self.purchase))
+                guard let arrival = EventBatch([event], in: .timedKeys).firsts.first else { continue }
+                plan.add(BatchPlan.PlannedEvent(arrival, row: Int64(index + 1), purchase: Self.purchase))
             }
             #expect(plan.events.map(\.event.type) == types && plan.messages.map(\.type) == types)
             #expect(plan.entitlements.values.map(\.access.isActive) == [false])

@@ -37,6 +37,7 @@ struct UpkeepTests {
     @Test("Today and the coming days have a partition; made once, by however many at once")
     func prepare() async throws {
         try await TestLedger.run { ledger in
+            try await ledger.awayFromMidnight()
             let daemon = try await ledger.daemon([.named("all")])
             let upkeep = upkeep(daemon)
             try await withThrowingTaskGroup(of: Void.self) { group in
@@ -57,6 +58,7 @@ struct UpkeepTests {
     @Test("Partitions are their table's owner's, whichever role of that owner's makes them")
     func owner() async throws {
         try await TestLedger.run { ledger in
+            try await ledger.awayFromMidnight()
             let (owner, member) = ("owner_\(ledger.database)", "member_\(ledger.database)")
             try ledger.psql(
                 """
@@ -81,6 +83,7 @@ struct UpkeepTests {
     @Test("What came while its day had no partition moves into it")
     func strays() async throws {
         try await TestLedger.run { ledger in
+            try await ledger.awayFromMidnight()
             let daemon = try await ledger.daemon()
             let insert = """
                 INSERT INTO attempts (at, delivery, message, integration, attempt, outcome, latency_ms)
@@ -99,6 +102,7 @@ struct UpkeepTests {
     @Test("What is settled while its day gets a partition moves into it, too")
     func settledMeanwhile() async throws {
         try await TestLedger.run { ledger in
+            try await ledger.awayFromMidnight()
             let daemon = try await ledger.daemon()
             let upkeep = upkeep(daemon)
             try await ledger.holding { session throws(DatabaseError) in
@@ -153,6 +157,7 @@ struct UpkeepTests {
     @Test("Days past their time are dropped, and no others")
     func drop() async throws {
         try await TestLedger.run { ledger in
+            try await ledger.awayFromMidnight()
             let daemon = try await ledger.daemon()
             for day in [-40, -31, -30, -1] {
                 let date = try ledger.psql("SELECT (now() AT TIME ZONE 'UTC')::date + (\(day))")
@@ -171,6 +176,7 @@ struct UpkeepTests {
     @Test("Who reads attempts for long holds up neither those who settle nor the rest of the upkeep")
     func longReader() async throws {
         try await TestLedger.run { ledger in
+            try await ledger.awayFromMidnight()
             let daemon = try await ledger.daemon([.named("all")])
             daemon.open("all")
             await daemon.record([.sample()])
@@ -183,9 +189,8 @@ struct UpkeepTests {
                 VALUES (99, 'x', now() - interval '25 hours'), (98, 'x', now())
                 """)
             let upkeep = upkeep(daemon)
-            let failures = try await ledger.holding { session throws(DatabaseError) in
-                try session.script("SELECT count(*) FROM attempts")
-            } _: {
+            // It reads on until the others are done, which they must be without it.
+            let failures = try await ledger.during("SELECT count(*) FROM attempts") {
                 var failures: [String] = []
                 for work in [{ try await upkeep.prune() }, { try await upkeep.preparePartitions() }] {
                     do {
@@ -196,11 +201,6 @@ struct UpkeepTests {
                 }
                 _ = try await daemon.queue.settle([delivery.settled(.accepted)])
                 return failures
-            } meanwhile: {
-                // It reads on until the others are done, which they must be without it.
-                while try ledger.psql("SELECT count(*) FROM deliveries") == "1" {
-                    try await Task.sleep(for: .milliseconds(20))
-                }
             }
             #expect(failures == ["55P03", "55P03"])
             #expect(try ledger.psql("SELECT integration FROM breakers") == "98", "the rest was done")

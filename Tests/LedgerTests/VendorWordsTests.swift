@@ -124,8 +124,8 @@ struct VendorWordsTests {
 
     private static func plan(_ events: some Sequence<Event>) -> BatchPlan {
         var plan = BatchPlan(purchases: [:], rules: Daemon.rules)
-        for (row, arrival) in EventBatch(Array(events), in: .four).firsts.enumerated() {
-            plan.add(BatchPlan.New(arrival, row: Int64(row + 1), purchase: arrival.purchaseHash))
+        for (row, arrival) in EventBatch(Array(events), in: .timedKeys).firsts.enumerated() {
+            plan.add(BatchPlan.PlannedEvent(arrival, row: Int64(row + 1), purchase: arrival.purchaseHash))
         }
         return plan
     }

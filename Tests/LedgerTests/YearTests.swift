@@ -91,7 +91,7 @@ struct YearTests {
             })
         try await upkeep.preparePartitions()
         try await upkeep.beginPeriod()
-        try await upkeep.prune()
+        try await upkeep.pruneInTheEnd()
         try await upkeep.pruneEventKeys()
     }
 

@@ -241,8 +241,9 @@ struct PoolingTests {
             }
         }
         #expect(await insert(1) == nil)
-        // The pooler goes on as if it were the same.
+        // The pooler goes on as if it were the same, once it has heard of the end of its sessions.
         try bed.cluster.restart()
+        while (try? bed.pooler.psql("SELECT 1", bed.direct)) == nil { try await Task.sleep(for: .milliseconds(20)) }
         guard case .commitUnknown(let reason) = await insert(2) else { Issue.record("it was not noticed"); return }
         #expect(reason.contains("another server"), "\(reason)")
         await admissions.next()

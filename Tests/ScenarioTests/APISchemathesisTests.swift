@@ -14,6 +14,14 @@ import Vocabulary
         "schemathesis finds nothing",
         .enabled(if: isThere, "set POSTHOUSE_TEST_PYTHON to a Python with the package schemathesis"))
     func nothingIsFound() throws {
+        // What this seed finds it finds again; a 503 of a machine that stands still it does not.
+        var found = try run()
+        if !found.isEmpty { found = try run() }
+        #expect(found.isEmpty, "\(found)")
+    }
+
+    /// - Returns: its last words, if it finds something; else nothing.
+    private func run() throws -> String {
         let relay = try Relay.running(
             [], sources: [.init(), .init(name: "qonversion", secrets: ["qonversion-token"])],
             settings: "[[subscription_group]]\nname = \"gold\"\nproducts = [\"gold.month\"]\n")
@@ -29,9 +37,10 @@ import Vocabulary
             "--checks", "all", "--max-examples", "10", "--seed", "1", "--no-color",
         ])
         let end = child.waitForEnd(900)
-        let found = child.output.suffix(60).joined(separator: "\n")
-        #expect(end == .exited(0), "\(found)\n\(child.errors.suffix(20).joined(separator: "\n"))")
-        #expect(child.output.contains { $0.contains("No issues found") }, "\(found)")
+        child.signal(SIGKILL)
         #expect(try relay.ask("GET", "/v1/entitlements?user_id=jeff").text.contains(#""active":true"#))
+        if end == .exited(0), child.output.contains(where: { $0.contains("No issues found") }) { return "" }
+        let words = child.output.suffix(60) + child.errors.suffix(20)
+        return "\(String(describing: end))\n" + words.joined(separator: "\n")
     }
 }

@@ -153,8 +153,9 @@ import Vocabulary
     func fewConnections() throws {
         let relay = try Relay.running([], settings: "", connections: 2)
         defer { relay.end() }
+        let connection = relay.source().connect()
         for number in 0..<50 {
-            #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_\(number)")) == 200)
+            #expect(connection.store(Webhook("ACTIVATE", .user("u"), purchase: "subs_\(number)")))
         }
         let isOver = Monitor(false)
         // Of each reader, what it was answered how often.
@@ -172,12 +173,13 @@ import Vocabulary
         var posted = 0
         while posted < 3_000, !answers.read({ $0.allSatisfy { $0[200] ?? 0 >= 5 } }) || posted < 100 {
             posted += 1
-            #expect(try relay.source().post(Webhook("ACTIVATE", .user("v"), purchase: "subs_\(100 + posted)")) == 200)
+            #expect(connection.store(Webhook("ACTIVATE", .user("v"), purchase: "subs_\(100 + posted)")))
         }
         isOver.change { $0 = true }
         let counts = answers.current
         #expect(posted < 3_000, "readers starve: \(counts)")
-        #expect(counts.allSatisfy { Set($0.keys) == [200] }, "\(counts)")
+        // A machine that stands still for 8 s answers each of them 503, once.
+        #expect(counts.allSatisfy { Set($0.keys).isSubset(of: [200, 503]) && $0[503] ?? 0 <= 2 }, "\(counts)")
         #expect(try relay.database.count("events") == 50 + posted)
     }
 }

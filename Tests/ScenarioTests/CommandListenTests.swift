@@ -72,25 +72,29 @@ import Vocabulary
     }
 
     /// Only lower bounds: a busy machine makes everything later. That the others are not held up shows in their order:
-    /// they are answered while the late one still waits, which is for longer than a busy machine needs for them.
+    /// they are answered while the late one still waits. Where the machine stands still for that time, once more.
     @Test("--delay answers late without holding up the others")
     func delay() throws {
         let directory = try ScratchDirectory()
         let listener = try listener(directory, ["--delay", "10s", "--share", "0.5"])
         defer { listener.end() }
         #expect(try send(to: listener).status == 204)
-        let late = Monitor<(status: Int, seconds: Double)?>(nil)
-        Thread.detachNewThread {
-            let answer = try? self.send(to: listener)
-            late.change { $0 = answer ?? (0, 0) }
-        }
-        let line = listener.child.waitForOutput(180) { $0.hasSuffix("answered after 10s on purpose") }
-        #expect(line != nil)
-        #expect(try send(to: listener).status == 204)
-        #expect(late.read { $0 == nil })
-        #expect(late.wait(180) { $0 != nil })
-        let answer = try #require(late.read { $0 })
-        #expect(answer.status == 204 && answer.seconds >= 10)
+        let isShown = try (1...5).contains(where: { round in
+            let late = Monitor<(status: Int, seconds: Double)?>(nil)
+            Thread.detachNewThread {
+                let answer = try? self.send(to: listener)
+                late.change { $0 = answer ?? (0, 0) }
+            }
+            let announcement = "answered after 10s on purpose"
+            #expect(eventually { listener.child.output.count { $0.hasSuffix(announcement) } == round })
+            #expect(try send(to: listener).status == 204)
+            let isSooner = late.read { $0 == nil }
+            #expect(late.wait(180) { $0 != nil })
+            let answer = try #require(late.read { $0 })
+            #expect(answer.status == 204 && answer.seconds >= 10)
+            return isSooner
+        })
+        #expect(isShown)
     }
 
     @Test("Every second request late and failing: the relay tries again and comes through")

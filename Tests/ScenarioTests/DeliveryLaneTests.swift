@@ -24,9 +24,9 @@ import Vocabulary
         let relay = try Relay.running([.init("backend", receiver, ["schedule": Self.manyGaps])])
         defer { relay.end() }
         let connection = relay.source().connect()
-        for webhook in Self.renewals(of: "subs_1", 4) { #expect(try connection.post(webhook.body).status == 200) }
+        for webhook in Self.renewals(of: "subs_1", 4) { #expect(connection.store(webhook)) }
         #expect(receiver.wait { $0.count { Self.transaction($0) == "subs_1-0" } >= 2 })
-        for webhook in Self.renewals(of: "subs_2", 20) { #expect(try connection.post(webhook.body).status == 200) }
+        for webhook in Self.renewals(of: "subs_2", 20) { #expect(connection.store(webhook)) }
         #expect(receiver.waitForAccepted(20))
         #expect(receiver.accepted.map(Self.transaction) == (0..<20).map { "subs_2-\($0)" })
         #expect(Set(receiver.received.map(Self.transaction)).isDisjoint(with: ["subs_1-1", "subs_1-2", "subs_1-3"]))
@@ -41,7 +41,7 @@ import Vocabulary
         let relay = try Relay.running([.init("backend", receiver, ["permanent": "[400]"])])
         defer { relay.end() }
         let connection = relay.source().connect()
-        for webhook in Self.renewals(of: "subs_1", 3) { #expect(try connection.post(webhook.body).status == 200) }
+        for webhook in Self.renewals(of: "subs_1", 3) { #expect(connection.store(webhook)) }
         #expect(receiver.waitForAccepted(2))
         #expect(receiver.accepted.map(Self.transaction) == ["subs_1-1", "subs_1-2"])
     }
@@ -53,12 +53,16 @@ import Vocabulary
             [.init("backend", receiver, ["order": "\"none\"", "schedule": Self.manyGaps])])
         defer { relay.end() }
         let connection = relay.source().connect()
-        for webhook in Self.renewals(of: "subs_1", 4) { #expect(try connection.post(webhook.body).status == 200) }
+        for webhook in Self.renewals(of: "subs_1", 4) { #expect(connection.store(webhook)) }
         #expect(receiver.waitForAccepted(3))
         #expect(Set(receiver.accepted.map(Self.transaction)) == ["subs_1-1", "subs_1-2", "subs_1-3"])
     }
 
-    private static let manyGaps = "[" + Array(repeating: "\"500ms\"", count: 60).joined(separator: ", ") + "]"
+    /// The last ones are for a machine that takes its time.
+    private static let manyGaps: String = {
+        let gaps = Array(repeating: "\"500ms\"", count: 32) + Array(repeating: "\"10s\"", count: 32)
+        return "[" + gaps.joined(separator: ", ") + "]"
+    }()
 
     @Test("events, environments, sources and where choose what an integration is sent")
     func filters() throws {
@@ -110,14 +114,17 @@ import Vocabulary
         onThreads(4) { thread in
             let connection = source.connect()
             for number in 0..<50 {
-                _ = try? connection.post(
-                    Webhook("ACTIVATE", .user("u"), purchase: "subs_\(thread * 50 + number)").body)
+                let webhook = Webhook("ACTIVATE", .user("u"), purchase: "subs_\(thread * 50 + number)")
+                #expect(connection.store(webhook))
             }
         }
         // Before the first attempt at the hanging one ends: the wait is shorter than its time-out.
         #expect(good.waitForAccepted(200, 100))
+        // Those that hang are closed at that time-out, and others made.
+        let since = hanging.received.first?.at ?? Date()
+        let made = hanging.connectionsMade
+        #expect(made <= 16 || Date().timeIntervalSince(since) > 110, "\(made)")
         #expect(try eventually { try relay.database.count("deliveries") == 400 })
-        #expect(hanging.connectionsMade <= 16)
     }
 
     @Test("The same webhook again, after everything was delivered, delivers nothing; a restart changes no id")
@@ -141,28 +148,30 @@ import Vocabulary
     @Test("`concurrency` bounds the attempts at once and the connections")
     func concurrency() throws {
         let atOnce = Monitor((now: 0, most: 0))
+        let areAllThere = Monitor(false)
         let receiver = try Receiver { request in
-            guard request.type != "END" else { return .ok }
             atOnce.change { count in
                 count.now += 1
                 count.most = max(count.most, count.now)
             }
-            // Holds its place until three have come, or what would be a fourth has had time to.
+            // Holds its place until all wait, for a connection that is idle for long is closed; and until three have
+            // come, or what would be a fourth has had time to.
+            _ = areAllThere.wait(60) { $0 }
             _ = atOnce.wait(60) { $0.most >= 3 }
             _ = atOnce.wait(0.02) { $0.now > 3 }
             atOnce.change { $0.now -= 1 }
             return .ok
         }
-        let relay = try Relay.running([.init("backend", receiver, ["concurrency": "3"])])
+        let relay = try Relay.running([.init("backend", receiver, ["concurrency": "3", "timeout": #""120s""#])])
         defer { relay.end() }
         let source = relay.source()
         onThreads(4) { thread in
             let connection = source.connect()
             for number in 0..<25 {
-                _ = try? connection.post(
-                    Webhook("ACTIVATE", .user("u"), purchase: "subs_\(thread * 25 + number)").body)
+                #expect(connection.store(Webhook("ACTIVATE", .user("u"), purchase: "subs_\(thread * 25 + number)")))
             }
         }
+        areAllThere.change { $0 = true }
         #expect(receiver.waitForAccepted(100))
         #expect(atOnce.current.most == 3)
         #expect(receiver.connectionsMade <= 3)
@@ -209,7 +218,8 @@ import Vocabulary
             let connection = source.connect()
             for number in 0..<120 {
                 let webhook = Webhook("ACTIVATE", .user("u"), purchase: "subs_\(thread * 120 + number)")
-                _ = try? connection.post(webhook.body.dropLast() + padding)
+                let body: [UInt8] = webhook.body.dropLast() + padding
+                #expect(connection.store(body: body))
             }
         }
         #expect(try relay.database.count("deliveries") == 240)

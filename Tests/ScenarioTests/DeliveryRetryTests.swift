@@ -46,7 +46,8 @@ import Vocabulary
         #expect(try database.rows("SELECT attempts, http_status FROM dead_letters") == [["3", "500"]])
         #expect(try database.value("SELECT reason FROM dead_letters").contains("given up after 3 attempts"))
         #expect(receiver.count == 3)
-        #expect(try relay.get("/metrics").text.contains("posthouse_dead_letters{integration=\"backend\"} 1\n"))
+        let gauge = "posthouse_dead_letters{integration=\"backend\"} 1\n"
+        #expect(try eventually { try relay.get("/metrics").text.contains(gauge) })
     }
 
     @Test("A status listed in `permanent` is dead at once; the next message goes on")
@@ -84,7 +85,8 @@ import Vocabulary
             format.locale = Locale(identifier: "en_US_POSIX")
             format.timeZone = TimeZone(identifier: "GMT")
             format.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
-            return .status(status, headers: ["retry-after: \(format.string(from: Date(timeIntervalSinceNow: 3)))"])
+            // In whole seconds, and the relay's clock may be ahead by one: at least two are left.
+            return .status(status, headers: ["retry-after: \(format.string(from: Date(timeIntervalSinceNow: 4)))"])
         }
         let relay = try Relay.running([.init("backend", receiver, ["schedule": #"["50ms"]"#])])
         defer { relay.end() }
@@ -127,17 +129,19 @@ import Vocabulary
         #expect(try relay.command("pause", "backend", "--config", relay.configuration).end == .exited(0))
         // The daemon follows within its poll; until then a message may still go out.
         let database = try relay.database
+        let own = "integration = (SELECT id FROM integrations WHERE name = 'backend') AND leased_by IS "
         let isFollowed = try eventually {
-            let before = receiver.count
             let seen = other.count
             #expect(try relay.source().post(Self.webhook(seen + 100)) == 200)
             #expect(other.waitForAccepted(seen + 1))
-            return try receiver.count == before && database.count("deliveries") > 0
+            // A lane that is closed leases nothing, and what it had under way is over.
+            return try database.count("deliveries", where: own + "NULL") > 0
+                && database.count("deliveries", where: own + "NOT NULL") == 0
         }
         #expect(isFollowed)
-        let before = receiver.count
+        let (before, others) = (receiver.count, other.count)
         for number in 1...5 { #expect(try relay.source().post(Self.webhook(number)) == 200) }
-        #expect(other.waitForAccepted(other.count))
+        #expect(other.waitForAccepted(others + 5))
         #expect(try eventually { try database.count("deliveries") >= 5 })
         #expect(receiver.count == before)
         let c = relay.configuration
@@ -179,15 +183,19 @@ import Vocabulary
             }
         }
         let relay = try Relay.running(
-            [.init("backend", receiver, ["timeout": #""10s""#, "schedule": #"["50ms", "50ms", "50ms"]"#])])
+            [.init("backend", receiver, ["timeout": #""10s""#, "schedule": #"["50ms", "50ms", "50ms", "50ms"]"#])])
         defer { relay.end() }
         #expect(try relay.source().post(Self.webhook(1)) == 200)
         #expect(receiver.waitForAccepted(1))
         let database = try relay.database
         #expect(try database.drained())
-        let attempts = try database.rows("SELECT outcome, latency_ms FROM attempts ORDER BY attempt")
-        #expect(attempts.map { $0[0] } == ["retry", "retry", "accepted"])
-        #expect((Int(attempts[0][1]) ?? 0) >= 9_900)
+        let attempts = try database.rows("SELECT outcome, failure, latency_ms FROM attempts ORDER BY attempt")
+        try #require(attempts.count >= 3, "\(attempts)")
+        #expect(attempts.dropLast().allSatisfy { $0[0] == "retry" } && attempts.last?[0] == "accepted", "\(attempts)")
+        func timedOut(_ row: [String]) -> Bool { row[1].contains("timed out") && Int(row[2]) ?? 0 >= 9_900 }
+        #expect(timedOut(attempts[0]), "\(attempts)")
+        // On a machine that stands still for as long, others time out, too.
+        #expect(attempts[1][1].contains("connection was lost") || timedOut(attempts[1]), "\(attempts)")
     }
 
     @Test("A receiver on loopback is refused without allow_private, and the failure says so")

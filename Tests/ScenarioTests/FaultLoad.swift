@@ -20,6 +20,12 @@ final class FaultLoad: Sendable {
         var unanswered = 0
         var longestAnswerSeconds = 0.0
         var connectionsLeft = 0
+
+        /// Whether all was answered, and nothing refused but what a machine that stands still refuses: what is under
+        /// way for 8 s is answered 503.
+        var isServed: Bool {
+            unanswered == 0 && Set(refusals.keys).isSubset(of: [503]) && refusals[503] ?? 0 < 20
+        }
     }
 
     private struct State: Sendable {
@@ -52,13 +58,13 @@ final class FaultLoad: Sendable {
     var tally: Tally { state.read(\.tally) }
 
     /// Waits until so many more webhooks were answered 200.
-    func waitForProgress(_ count: Int, within seconds: Double = 120) -> Bool {
+    func waitForProgress(_ count: Int, within seconds: Double = 180) -> Bool {
         let target = state.read { $0.tally.acknowledged.count } + count
         return state.wait(seconds) { $0.tally.acknowledged.count >= target }
     }
 
     /// Waits until so many more answers were 503.
-    func waitForRefusals(_ count: Int, within seconds: Double = 120) -> Bool {
+    func waitForRefusals(_ count: Int, within seconds: Double = 180) -> Bool {
         let target = state.read { $0.tally.refusals[503] ?? 0 } + count
         return state.wait(seconds) { $0.tally.refusals[503] ?? 0 >= target }
     }
@@ -118,6 +124,13 @@ final class FaultLoad: Sendable {
             return false
         }
     }
+}
+
+extension SourceConnection {
+    /// Whether a webhook is answered 200, in the end (`insisting`).
+    func store(_ webhook: Webhook) -> Bool { store(body: webhook.body) }
+
+    func store(body: [UInt8]) -> Bool { (try? insist(on: body).status) == 200 }
 }
 
 /// The life of one purchase: bought by an anonymous user, transferred to a user by the pair of identity events,

@@ -33,7 +33,7 @@ extension FaultTests {
         for receiver in receivers { #expect(Self.expectComplete(receiver, of: tally).duplicates == 0) }
         try Self.expectSound(database, of: tally)
         #expect(try database.count("daemons") == 2)
-        #expect(tally.refusals.isEmpty && tally.unanswered == 0)
+        #expect(tally.isServed, "\(tally.refusals)")
         for relay in relays { #expect(relay.stop() == .exited(0)) }
         #expect(try database.leftBehind() == 0)
     }
@@ -66,7 +66,7 @@ extension FaultTests {
         for tally in tallies {
             _ = Self.expectComplete(kept, of: tally)
             #expect(try database.notOnce(tally) == [] && database.wrongHolders(tally) == [])
-            #expect(tally.refusals.isEmpty && tally.unanswered == 0)
+            #expect(tally.isServed, "\(tally.refusals)")
         }
         for (receiver, its, notIts) in [(removed, tallies[1], tallies[2]), (added, tallies[2], tallies[1])] {
             let receipts = Self.expectComplete(receiver, of: its)
@@ -134,13 +134,14 @@ extension FaultTests {
             Webhook("SUBSCRIPTION_RENEWED", .user("u"), purchase: "subs_1", transaction: "t\(number)")
         }
         #expect(try silent.source().post(renewal(1)) == 200)
-        Thread.detachNewThread { _ = try? silent.source().post(renewal(2)) }
+        Thread.detachNewThread { _ = try? silent.source().postOnce(renewal(2)) }
         let database = try silent.database
         #expect(try eventually { try database.count("pg_stat_activity", where: "state = 'idle in transaction'") == 1 })
-        // Each is answered 503 after 8 s; 60 s, the longest that a statement is waited for, would be eight of them.
+        // Each is answered 503 after 8 s: two of them, for PostgreSQL ends the transaction after 15 s, a busy machine
+        // later. 60 s, the longest that a statement is waited for, would be eight of them.
         var (status, requests) = (0, 0)
-        while status != 200, requests < 4 {
-            status = try other.source().post(renewal(3))
+        while status != 200, requests < 6 {
+            status = try other.source().postOnce(renewal(3))
             requests += 1
         }
         #expect(status == 200, "\(requests) requests")

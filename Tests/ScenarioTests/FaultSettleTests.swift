@@ -34,13 +34,13 @@ extension FaultTests {
                 database, "CREATE TRIGGER refuse BEFORE \(events) ON \(table) FOR EACH ROW EXECUTE FUNCTION refuse()")
             for number in 0..<30 {
                 let id = "\(table)-\(number)"
-                #expect(
-                    try relay.source().post(Webhook("ACTIVATE", .user(id), purchase: "subs_\(id)", eventID: id)) == 200)
+                let webhook = Webhook("ACTIVATE", .user(id), purchase: "subs_\(id)", eventID: id)
+                #expect(relay.source().connect().store(webhook))
             }
             sent += 30
             if table == "attempts" {
                 #expect(relay.waitForLine("refuses to record how an attempt ended") != nil)
-                #expect(relay.stop(within: 30) == .exited(0))
+                #expect(relay.stop() == .exited(0))
                 #expect(relay.lines.contains { $0.contains("could not be recorded") })
                 try relay.start()
             }
@@ -84,7 +84,8 @@ extension FaultTests {
 
     @Test("kill -9 and a start on the same state directory: taken over at once, not when the lease has ended")
     func successor() throws {
-        let receiver = try Receiver { _ in .after(1, .ok) }
+        // None ends before the kill, however long the machine takes to come to that.
+        let receiver = try Receiver { _ in .hang }
         let relay = try Relay.running([.init("backend", receiver, ["concurrency": "2"])])
         defer { relay.end() }
         for number in 0..<20 {
@@ -96,7 +97,8 @@ extension FaultTests {
         relay.kill()
         try relay.start()
         #expect(try relay.database.count("daemons") == 1, "its predecessor's lease has ended")
-        #expect(relay.waitForLine("reclaimed", within: 10) != nil)
+        // By the look at the start: the next is half a minute later.
+        #expect(relay.waitForLine("reclaimed", within: 25) != nil)
         #expect(try relay.database.drained())
     }
 }

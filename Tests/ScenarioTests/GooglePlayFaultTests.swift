@@ -16,7 +16,8 @@ import Testing
         let name: String
         let answer: Google.Answer
         let outcome: Outcome
-        var seconds: Double?
+        /// Not answered while anybody waits for it.
+        var isHeld = false
     }
 
     private static func error(_ code: Int, _ reason: String) -> Google.Answer {
@@ -33,7 +34,7 @@ import Testing
         Fault(name: "no right", answer: error(403, "permissionDenied"), outcome: .again),
         Fault(name: "nowhere", answer: (404, "not found"), outcome: .again),
         Fault(name: "unknown app", answer: error(404, "applicationNotFound"), outcome: .again),
-        Fault(name: "slow", answer: active, outcome: .again, seconds: 12),
+        Fault(name: "slow", answer: active, outcome: .again, isHeld: true),
         Fault(name: "garbage", answer: (200, "\u{0}\u{1}garbage"), outcome: .kept),
         Fault(name: "no object", answer: (200, "[]"), outcome: .kept),
         Fault(name: "nothing", answer: (200, ""), outcome: .kept),
@@ -60,6 +61,9 @@ import Testing
         func push(_ type: Int, _ name: String, id: String) throws -> Int {
             try relay.post("play", authorization, Google.push(type, Self.token(name), id: id))
         }
+        func pushOnce(_ type: Int, _ name: String, id: String) throws -> Int {
+            try relay.postOnce("play", authorization, Google.push(type, Self.token(name), id: id))
+        }
         let names = Self.faults.indices.map { "f\($0)" } + ["probe"]
         for name in names { google.know(Self.token(name), Self.active) }
         // The keys of Google's tokens are fetched in the background.
@@ -70,13 +74,17 @@ import Testing
         for (index, fault) in Self.faults.enumerated() {
             let name = names[index]
             google.know(Self.token(name), fault.answer)
-            google.delay(Self.token(name), by: fault.seconds)
+            if fault.isHeld { google.hold(Self.token(name)) }
+            defer { google.release(Self.token(name)) }
             let asked = google.asked.count
-            let status = try push(13, name, id: "end-\(name)")
-            #expect(status == (fault.outcome == .again ? 503 : 200), "\(fault.name)")
-            #expect(google.asked.count > asked, "\(fault.name)")
+            var status = 0
+            // On a busy machine it may be answered 503 for want of time, before anything is asked.
+            let isAsked = try eventually {
+                status = try pushOnce(13, name, id: "end-\(name)")
+                return google.asked.count > asked && (status != 503 || fault.outcome == .again)
+            }
+            #expect(isAsked && status == (fault.outcome == .again ? 503 : 200), "\(fault.name): \(status)")
             #expect(try having() == names.count, "\(fault.name)")
-            google.delay(Self.token(name), by: nil)
             // Failures in a row are counted: after one that is none, the API is asked again.
             #expect(try eventually { try push(2, "probe", id: "probe-\(index)") == 200 })
         }

@@ -15,15 +15,9 @@ import Vocabulary
         return relay
     }
 
-    /// Pushes once the keys are there; the keys are fetched in the background. A 503 is answered before its line of
-    /// the journal is written.
+    /// Pushes until the keys are there; they are fetched in the background.
     private static func push(_ body: String, to relay: Relay) throws -> Int {
-        var status = 0
-        _ = try eventually {
-            status = try relay.post("play", Google.authorization(), body)
-            return status != 503 || relay.waitForLine("503", "keys by which") == nil
-        }
-        return status
+        try relay.post("play", Google.authorization(), body)
     }
 
     @Test("A purchase is looked up, stored with what was answered, and delivered with it; a redelivery asks nothing")
@@ -41,8 +35,11 @@ import Vocabulary
         let decoded = try #require(message.data["decoded"] as? [String: Any])
         #expect(((decoded["answer"] as? [String: Any])?["purchase"] as? [String: Any])?["lineItems"] != nil)
         #expect((decoded["notification"] as? [String: Any])?["packageName"] as? String == "com.example.app")
+        // On a busy machine the first may have been asked about twice.
+        let (asked, tokens) = (google.asked, google.count("/token"))
+        #expect(Set(asked) == [Self.token])
         #expect(try relay.post("play", Google.authorization(), Google.push(4, Self.token, id: "1", attempt: 2)) == 200)
-        #expect(google.asked == [Self.token] && google.count("/token") == 1)
+        #expect(google.asked == asked && google.count("/token") == tokens)
         let database = try relay.database
         #expect(try database.count("events", where: "answer IS NOT NULL AND environment = 'PRODUCTION'") == 1)
         #expect(try database.count("events") == 1 && database.count("purchase_tokens") == 1)
@@ -75,10 +72,17 @@ import Vocabulary
         defer { relay.end() }
         #expect(try Self.push(Google.push(#""testNotification":{}"#, id: "t"), to: relay) == 200)
         google.fail(500)
-        for _ in 0..<7 {
-            #expect(try relay.post("play", Google.authorization(), Google.push(4, Self.token, id: "1")) == 503)
+        func pushOnce() throws -> Int {
+            try relay.postOnce("play", Google.authorization(), Google.push(4, Self.token, id: "1"))
         }
-        #expect(google.asked.count < 7, "the breaker is open")
+        for _ in 0..<5 { #expect(try pushOnce() == 503) }
+        // Now and then one is asked about all the same; a busy machine may let so much time pass between two.
+        let isOpen = try eventually { () throws -> Bool in
+            let asked = google.asked.count
+            #expect(try pushOnce() == 503)
+            return google.asked.count == asked
+        }
+        #expect(isOpen, "the breaker is open")
         #expect(relay.waitForLine("the API of play is out of reach", "answered 500") != nil, "\(relay.lines)")
         #expect(try relay.database.count("events") == 0 && relay.database.count("quarantine") == 0)
         google.fail(nil)
@@ -105,7 +109,7 @@ import Vocabulary
         let relay = try Self.running(google)
         defer { relay.end() }
         #expect(relay.waitForLine("the keys of play cannot be fetched", "answered 500") != nil, "\(relay.lines)")
-        #expect(try relay.post("play", Google.authorization(), Google.push(2, Self.token, id: "1")) == 503)
+        #expect(try relay.postOnce("play", Google.authorization(), Google.push(2, Self.token, id: "1")) == 503)
         google.failKeys(200)
         #expect(relay.waitForLine("the keys of play are there again") != nil)
         #expect(try relay.post("play", Google.authorization(audience: "another"), "{}") == 401)
@@ -134,37 +138,52 @@ import Vocabulary
         let google = try Google()
         let relay = try Self.running(google)
         defer { relay.end() }
-        // The upgrade is asked about first. The end of the old plan is stored before it, then after it.
-        for (name, delays) in [("c", (upgrade: 3.0, end: 0.0)), ("d", (upgrade: 2.0, end: 3.5))] {
-            let digits = String(repeating: "0123456789", count: 14)
-            let (old, new) = ("token-\(name)-old-\(digits)", "token-\(name)-new-\(digits)")
-            google.know(old, Google.state(account: "ada"))
-            #expect(try Self.push(Google.push(4, old, id: name + "1"), to: relay) == 200)
-            google.know(new, Google.state(account: "ada", #""linkedPurchaseToken":"\#(old)""#))
-            google.know(old, Google.state("EXPIRED", account: "ada", until: "2026-01-01T00:00:00Z"))
-            google.delay(new, by: delays.upgrade)
-            google.delay(old, by: delays.end)
-            let (upgrade, end) = (Google.push(4, new, id: name + "2"), Google.push(13, old, id: name + "3"))
+        let authorization = try Google.authorization()
+        /// The status once the webhook is answered.
+        func push(_ body: String) -> Monitor<Int?> {
             let status = Monitor<Int?>(nil)
-            let authorization = try Google.authorization()
             Thread.detachNewThread {
-                let answered = (try? relay.post("play", authorization, upgrade)) ?? 0
+                let answered = (try? relay.postOnce("play", authorization, body)) ?? 0
                 status.change { $0 = answered }
             }
-            #expect(eventually { google.asked.contains(new) })
-            let ended = try relay.post("play", authorization, end)
-            #expect(status.wait(180) { $0 != nil })
-            let statuses = [status.current ?? 0, ended]
-            #expect(statuses == (name == "c" ? [503, 200] : [200, 503]), "\(statuses)")
-            google.delay(new, by: nil)
-            google.delay(old, by: nil)
+            return status
+        }
+        // The upgrade is asked about first. The end of the old plan is stored before it, then after it.
+        for isEndFirst in [true, false] {
+            var (old, pushes, statuses): (String, [String], [Int]) = ("", [], [])
+            // A machine that is too busy to answer the two within their time does it another time.
+            for round in 0..<5 where statuses.allSatisfy({ $0 == 503 }) {
+                let name = (isEndFirst ? "c" : "d") + String(round)
+                let digits = String(repeating: "0123456789", count: 14)
+                old = "token-\(name)-old-\(digits)"
+                let new = "token-\(name)-new-\(digits)"
+                google.know(old, Google.state(account: "ada"))
+                #expect(try Self.push(Google.push(4, old, id: name + "1"), to: relay) == 200)
+                google.know(new, Google.state(account: "ada", #""linkedPurchaseToken":"\#(old)""#))
+                google.know(old, Google.state("EXPIRED", account: "ada", until: "2026-01-01T00:00:00Z"))
+                pushes = [Google.push(4, new, id: name + "2"), Google.push(13, old, id: name + "3")]
+                let asked = google.asked.count
+                for token in [old, new] { google.hold(token) }
+                defer { for token in [old, new] { google.release(token) } }
+                let upgrade = push(pushes[0])
+                #expect(eventually { google.asked.count > asked || upgrade.current != nil })
+                let end = push(pushes[1])
+                #expect(eventually { google.asked.count > asked + 1 || end.current != nil })
+                for (token, status) in isEndFirst ? [(old, end), (new, upgrade)] : [(new, upgrade), (old, end)] {
+                    google.release(token)
+                    #expect(status.wait(180) { $0 != nil })
+                }
+                statuses = [upgrade.current ?? 0, end.current ?? 0]
+            }
+            #expect(statuses == (isEndFirst ? [503, 200] : [200, 503]), "\(statuses)")
             // As Pub/Sub sends it again.
-            #expect(try relay.post("play", authorization, name == "c" ? upgrade : end) == 200)
-            let key = try #require(try relay.database.access().keys.first { $0.hasPrefix("token-\(name)-old") })
+            #expect(try relay.post("play", authorization, pushes[isEndFirst ? 0 : 1]) == 200)
+            let key = Google.name(of: old)
             #expect(try relay.database.access()[key]?.filter(\.value).keys.sorted() == ["user:ada"])
+            let ofKey = "purchase IN (SELECT id FROM purchases WHERE key = '\(key)')"
+            #expect(try relay.database.count("events", where: ofKey) == 3, "one purchase")
         }
         #expect(relay.waitForLine("another webhook of its purchase was recorded meanwhile") != nil)
-        #expect(try relay.database.count("purchases") == 2 && relay.database.count("events") == 6)
     }
 
     @Test("A recovery from a pause is SUBSCRIPTION_UNPAUSED, once; repair and replay keep its name and the access")
@@ -204,6 +223,7 @@ import Vocabulary
         #expect(try relay.json("repair", "--all")["repaired"] as? Int == 1)
         #expect(try relay.database.access().values.map { $0.filter(\.value).keys.sorted() } == [["user:ada"]])
         #expect(try relay.database.rows(stored).map { $0[0] } == types)
+        #expect(try relay.database.drained())
         #expect(try relay.json("replay", "--since", "1h")["queued"] as? Int == types.count)
         #expect(receiver.waitForAccepted(2 * types.count))
         #expect(receiver.received.dropFirst(types.count).map(\.type) == types)

@@ -14,8 +14,8 @@ final class Google: Sendable {
 
     private struct State: Sendable {
         var answers: [String: Answer] = [:]
-        /// Seconds until the answer about a purchase.
-        var delays: [String: Double] = [:]
+        /// Tokens about which no answer goes out.
+        var held: Set<String> = []
         /// What the API answers about every purchase; nil: what it knows of it.
         var outage: Int?
         var keysStatus = 200
@@ -31,7 +31,6 @@ final class Google: Sendable {
         receiver = try Receiver(secrets: []) { request in
             let path = request.request.start.split(separator: " ").dropFirst().first.map(String.init) ?? ""
             let (outage, keysStatus, answers) = state.read { ($0.outage, $0.keysStatus, $0.answers) }
-            let delays = state.read(\.delays)
             switch path {
             case "/certs":
                 return .status(keysStatus, headers: ["cache-control: public, max-age=3600"], body: document)
@@ -42,8 +41,8 @@ final class Google: Sendable {
                 guard request.request["authorization"] == "Bearer ya29.test" else { return .status(401) }
                 let token = path.split(separator: "/").last.map(String.init) ?? ""
                 let answer = answers[token] ?? (404, Self.unknownToken)
-                let reply = Reply.status(answer.status, body: answer.body)
-                return delays[token].map { Reply.after($0, reply) } ?? reply
+                _ = state.wait(300) { !$0.held.contains(token) }
+                return .status(answer.status, body: answer.body)
             }
         }
     }
@@ -53,8 +52,9 @@ final class Google: Sendable {
     /// What the API knows of a purchase.
     func know(_ token: String, _ answer: Answer) { state.change { $0.answers[token] = answer } }
 
-    /// The API answers questions about a purchase so many seconds late; nil: at once.
-    func delay(_ token: String, by seconds: Double?) { state.change { $0.delays[token] = seconds } }
+    /// The API takes questions about a purchase, and answers them once it is released.
+    func hold(_ token: String) { state.change { _ = $0.held.insert(token) } }
+    func release(_ token: String) { state.change { _ = $0.held.remove(token) } }
 
     /// The API answers this status to everything; nil: it works.
     func fail(_ status: Int?) { state.change { $0.outage = status } }

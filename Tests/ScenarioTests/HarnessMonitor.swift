@@ -63,6 +63,17 @@ func eventually(within seconds: Double = 180, _ isReached: () throws -> Bool) re
     }
 }
 
+/// The answer to a request that is sent again while it is answered 503, for a minute, as vendors do: a busy machine may
+/// not let the database answer in the time that a webhook has.
+func insisting(_ ask: () throws -> HTTPMessage) rethrows -> HTTPMessage {
+    var answer = try ask()
+    _ = try eventually(within: 60) {
+        if answer.status == 503 { answer = try ask() }
+        return answer.status != 503
+    }
+    return answer
+}
+
 /// Runs `body` once for each number below `count`, each on a thread of its own, and waits for all of them.
 func onThreads(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) {
     let left = Monitor(count)

@@ -51,11 +51,25 @@ final class ChildProcess: Sendable {
         state.read { if $0.status == nil { _ = Foundation.kill(identifier, number) } }
     }
 
+    /// Waits until the process has taken a signal that was sent to it, or has ended: a busy machine may not let it run
+    /// for seconds.
+    func waitUntilTaken(_ number: Int32) -> Bool {
+        eventually {
+            guard isRunning, let status = try? String(contentsOfFile: "/proc/\(identifier)/status", encoding: .utf8),
+                let line = status.split(separator: "\n").first(where: { $0.hasPrefix("ShdPnd:") }),
+                let pending = line.split(whereSeparator: \.isWhitespace).last.flatMap({ UInt64($0, radix: 16) })
+            else { return !isRunning }
+            return pending & (1 << UInt64(number - 1)) == 0
+        }
+    }
+
     /// Nil: it still runs after `seconds`. Waits for the end of its output, too.
     func waitForEnd(_ seconds: Double) -> End? {
         guard state.wait(seconds, until: { $0.status != nil }) else { return nil }
-        // A grandchild may hold the streams open.
-        _ = state.wait(min(seconds, 5), until: { $0.openStreams == 0 })
+        // A grandchild may hold the streams open. Many short waits: a machine that stops this process for seconds takes
+        // one of them from those who read.
+        var looks = 0
+        while looks < 100, !state.wait(min(seconds, 0.1), until: { $0.openStreams == 0 }) { looks += 1 }
         return state.read(\.status).map { status in
             status & 0x7f == 0 ? .exited(status >> 8 & 0xff) : .signalled(status & 0x7f)
         }

@@ -246,18 +246,30 @@ final class Relay: Sendable {
 
     func get(_ path: String) throws -> HTTPMessage { try HTTPClient(port: port).request("GET", path) }
 
-    /// A webhook with whatever headers prove its source.
+    /// A webhook with whatever headers prove its source; again while it is answered 503 (`insisting`).
     @discardableResult
     func post(_ source: String, _ headers: [(String, String)], _ body: String) throws -> Int {
-        try HTTPClient(port: port).request("POST", "/ingest/\(source)", headers: headers, body: Array(body.utf8)).status
+        try insisting { try request(source, headers, body) }.status
     }
 
-    /// Asks the API with a token that may do everything.
+    /// Where 503 is an answer like the others.
+    @discardableResult
+    func postOnce(_ source: String, _ headers: [(String, String)], _ body: String) throws -> Int {
+        try request(source, headers, body).status
+    }
+
+    private func request(_ source: String, _ headers: [(String, String)], _ body: String) throws -> HTTPMessage {
+        try HTTPClient(port: port).request("POST", "/ingest/\(source)", headers: headers, body: Array(body.utf8))
+    }
+
+    /// Asks the API with a token that may do everything; again while it is answered 503 (`insisting`).
     func ask(
         _ method: String, _ path: String, _ body: String = "", token: String? = Relay.apiToken
     ) throws -> HTTPMessage {
         let headers = token.map { [("authorization", "Bearer \($0)")] } ?? []
-        return try HTTPClient(port: port).request(method, path, headers: headers, body: Array(body.utf8))
+        return try insisting {
+            try HTTPClient(port: port).request(method, path, headers: headers, body: Array(body.utf8))
+        }
     }
 
     static let apiToken = "token-of-the-scenarios-0123456789"

@@ -38,19 +38,25 @@ struct Socket {
         return (Socket(descriptor: descriptor), UInt16(bigEndian: address.sin_port))
     }
 
-    /// A port for a daemon, free at this moment and outside the range that the kernel gives to connecting sockets, so
-    /// that it is still free when the daemon is started again. None is given twice by this process.
+    /// A port for a daemon, outside the range that the kernel gives to connecting sockets. It stays bound here, without
+    /// listening, until this process ends, so that no other process of the tests is given it before the daemon listens
+    /// or while it is started again: a server that sets SO_REUSEADDR, as all of them do, can listen on it all the same.
     static func freePort() throws -> UInt16 {
         for _ in 0..<200 {
             let port = UInt16.random(in: 10_000..<32_000)
             let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-            defer { close(descriptor) }
-            if try bind(descriptor, port: port), given.change({ $0.insert(port).inserted }) { return port }
+            guard descriptor >= 0 else { throw HarnessFailure(call: "socket") }
+            guard try bind(descriptor, port: port) else {
+                close(descriptor)
+                continue
+            }
+            // Not before: with it, a port that another process keeps in this way could be bound.
+            var on: Int32 = 1
+            setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, socklen_t(MemoryLayout<Int32>.size))
+            return port
         }
         throw HarnessFailure("no free port was found")
     }
-
-    private static let given = Monitor<Set<UInt16>>([])
 
     private static func bind(_ descriptor: Int32, port: UInt16) throws -> Bool {
         var address = loopback(port)

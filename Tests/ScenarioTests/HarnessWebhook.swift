@@ -102,13 +102,17 @@ struct Source: Sendable {
     /// A kept-alive connection for one thread.
     func connect() -> SourceConnection { SourceConnection(self) }
 
-    /// Posts on a connection of its own.
+    /// Posts on a connection of its own, and again while it is answered 503 (`insisting`).
     /// - Returns: the status it was answered with.
     @discardableResult
-    func post(_ body: [UInt8]) throws -> Int { try connect().post(body).status }
+    func post(_ body: [UInt8]) throws -> Int { try connect().insist(on: body).status }
 
     @discardableResult
     func post(_ webhook: Webhook) throws -> Int { try post(webhook.body) }
+
+    /// Where 503 is an answer like the others.
+    @discardableResult
+    func postOnce(_ webhook: Webhook) throws -> Int { try connect().post(webhook.body).status }
 }
 
 /// One kept-alive connection of a source. Used by one thread at a time.
@@ -123,6 +127,12 @@ final class SourceConnection {
 
     /// Throws when there is no answer: whether the webhook was stored is not known then.
     func post(_ body: [UInt8]) throws -> HTTPMessage { try post(body, headers: source.signatureHeaders(body)) }
+
+    /// The same, and again while it is answered 503 (`insisting`).
+    /// - Parameter headers: nil: signed each time.
+    func insist(on body: [UInt8], headers: [(String, String)]? = nil) throws -> HTTPMessage {
+        try insisting { try post(body, headers: headers ?? source.signatureHeaders(body)) }
+    }
 
     func post(_ body: [UInt8], headers: [(String, String)]) throws -> HTTPMessage {
         try client.request(

@@ -17,7 +17,7 @@ import Vocabulary
         let signature = "f3c2a452e9ea72f41107321aeaf7999f1054148866a710c9b23f9f501785e2a4"
         let headers = [("X-PURCHASELY-TIMESTAMP", "1698322022"), ("X-PURCHASELY-REQUEST-SIGNATURE", signature)]
         let connection = relay.source().connect()
-        #expect(try connection.post(body, headers: headers).status == 200)
+        #expect(try connection.insist(on: body, headers: headers).status == 200)
         #expect(try relay.database.count("quarantine") == 1)
         #expect(try relay.database.count("events") == 0)
         // The harness signs just so: its other signatures are worth as much as this one.
@@ -102,7 +102,7 @@ import Vocabulary
         let body = Webhook("ACTIVATE", .user("u"), purchase: "subs_1").body
         let signature = Source.signature(body, secret: source.secret, timestamp: "1768464000")
         let headers = [("X-PURCHASELY-TIMESTAMP", "176846400"), ("X-PURCHASELY-REQUEST-SIGNATURE", signature)]
-        #expect(try source.connect().post([UInt8(ascii: "0")] + body, headers: headers).status == 200)
+        #expect(try source.connect().insist(on: [UInt8(ascii: "0")] + body, headers: headers).status == 200)
         #expect(try relay.database.count("events") == 0)
         #expect(try relay.database.count("quarantine") == 1)
     }
@@ -133,7 +133,7 @@ import Vocabulary
         ] {
             let source = relay.source(name)
             let headers = source.signatureHeaders(body, timestamp: timestamp)
-            #expect(try source.connect().post(body, headers: headers).status == expected, "\(name) \(timestamp)")
+            #expect(try source.connect().insist(on: body, headers: headers).status == expected, "\(name) \(timestamp)")
         }
         #expect(try relay.source("strict").post(body) == 200)
     }
@@ -145,7 +145,7 @@ import Vocabulary
             [.init("backend", receiver)], sources: [.init(settings: ["auth": "\"none\""])])
         defer { relay.end() }
         let body = Webhook("ACTIVATE", .user("u"), purchase: "subs_1").body
-        #expect(try relay.source().connect().post(body, headers: []).status == 200)
+        #expect(try relay.source().connect().insist(on: body, headers: []).status == 200)
         #expect(receiver.waitForAccepted(1))
     }
 }

@@ -37,7 +37,7 @@ final class Move: Sendable {
 
     func migrate(_ flags: String...) throws -> (end: ChildProcess.End?, output: String, errors: String) {
         let child = try launch(flags)
-        let end = child.waitForEnd(120)
+        let end = child.waitForEnd(180)
         return (end, child.output.joined(separator: "\n"), child.errors.joined(separator: "\n"))
     }
 

@@ -335,6 +335,8 @@ import Vocabulary
             try hold.waitUntilMet(by: child)
             child.signal(signal)
             if signal == SIGKILL { #expect(child.waitForEnd(180) == .signalled(SIGKILL)) }
+            // Before it can go on.
+            #expect(child.waitUntilTaken(signal))
             try hold.release()
             if signal == SIGTERM {
                 #expect(child.waitForEnd(180) == .exited(1))

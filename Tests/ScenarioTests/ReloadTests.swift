@@ -4,7 +4,8 @@ import Vocabulary
 
 /// SIGHUP: a new configuration holds without a request refused or an event lost; a broken one changes nothing.
 @Suite struct ReloadTests {
-    private static let manyGaps = "[" + Array(repeating: #""300ms""#, count: 30).joined(separator: ", ") + "]"
+    /// They last for a minute: a busy machine may stop this process while the daemon goes on.
+    private static let manyGaps = "[" + Array(repeating: #""1s""#, count: 60).joined(separator: ", ") + "]"
 
     @Test("Under load: sources and integrations are added, changed, removed and brought back")
     func underLoad() throws {
@@ -34,12 +35,13 @@ import Vocabulary
 
         try relay.configure([.init("first", first)], sources: [.init(), other])
         #expect(try relay.reload().contains("removed integration second"))
-        // What is recorded from now on is not for it; a batch that was under way may have been.
-        #expect(load.waitForProgress(20))
+        // What is recorded from now on is not for it; a batch that was under way may have been, and end late.
         let ofSecond = "integration = (SELECT id FROM integrations WHERE name = 'second')"
-        let waiting = try relay.database.count("deliveries", where: ofSecond)
-        #expect(load.waitForProgress(60))
-        #expect(try relay.database.count("deliveries", where: ofSecond) <= waiting)
+        let isOver = try eventually {
+            let waiting = try relay.database.count("deliveries", where: ofSecond)
+            return try load.waitForProgress(60) && relay.database.count("deliveries", where: ofSecond) <= waiting
+        }
+        #expect(isOver)
 
         try relay.configure([.init("first", first), .init("second", second)], sources: [.init(), other])
         #expect(try relay.reload().contains("added integration second"))
@@ -47,7 +49,7 @@ import Vocabulary
         let tally = try #require(load.finish())
         #expect(try relay.database.drained())
 
-        #expect(tally.refusals == [:] && tally.unanswered == 0)
+        #expect(tally.isServed, "\(tally.refusals) \(tally.unanswered)")
         let receipts = FaultReceipts(first)
         #expect(receipts.missing(of: tally) == [] && receipts.duplicates(of: tally) == 0)
         #expect(FaultReceipts(second).duplicates == 0)
@@ -204,6 +206,7 @@ import Vocabulary
         #expect(reloaded.contains("changed integration backend; due now: what waits for backend"), "\(reloaded)")
         #expect(mended.waitForAccepted(1))
         #expect(mended.accepted.first?.id == broken.received.first?.id)
+        #expect(try eventually { try relay.database.count("deliveries") == 1 })
 
         #expect(other.received.count == 1)
         #expect(try relay.command("retry", "--config", c).end == .exited(64))
@@ -252,7 +255,7 @@ import Vocabulary
             "posthouse.toml", good.replacingOccurrences(of: ":\(relay.port)", with: ":\(other)"))
         let due = try relay.reload()
         #expect(due.contains("due at the next restart: [server] listen"), "\(due)")
-        #expect(try relay.get("/readyz").status == 200)
+        #expect(try eventually { try relay.get("/readyz").status == 200 })
         #expect(relay.processIdentifier != nil)
     }
 }

@@ -230,7 +230,7 @@ import Vocabulary
         #expect(lines.contains("shop 3d 0600 ready source one"), "\(lines)")
         #expect(lines.last == "nowhere - - unknown source one")
         // But for the seconds that have passed meanwhile.
-        func ageless(_ text: String) -> String { text.replacing(#/ +[0-9]+s /#, with: " ") }
+        func ageless(_ text: String) -> String { text.replacing(#/ +[0-9]+[sm] /#, with: " ") }
         let usual = try secret(scratch, Array(arguments.dropFirst())).output
         #expect(ageless(usual) == ageless(table.output), "list is the default")
         #expect(!(table.output + table.errors + "\(document)").contains("hunter2"))

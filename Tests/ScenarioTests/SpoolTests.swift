@@ -24,6 +24,14 @@ import Vocabulary
         }
     }
 
+    /// Starts it with its database: on a busy machine it serves from the spool before that is prepared.
+    static func start(_ relay: Relay) throws {
+        try relay.start()
+        guard try eventually({ try relay.get("/readyz").text == "ready\n" }) else {
+            throw HarnessFailure("the database was not prepared: \(relay.lines)")
+        }
+    }
+
     private func post(_ relay: Relay, _ number: Int) throws -> [Int] {
         try SpoolLoad.webhooks(number).map { try relay.post("apphud", SpoolLoad.header, $0.body) }
     }
@@ -56,10 +64,12 @@ import Vocabulary
         let receiver = try Receiver()
         let relay = try Self.relay(cluster, receiver)
         defer { relay.end() }
-        try relay.start()
+        try Self.start(relay)
         let load = SpoolLoad(on: relay.port)
         #expect(load.waitForProgress(60))
-        #expect(Self.waiting(relay) == 0, "the database answers: nothing is written to the disk")
+        // On a busy machine it may stand still for the five seconds that a webhook waits for it.
+        let isQuiet = Self.waiting(relay) == 0 || relay.waitForLine("does not answer in time", within: 60) != nil
+        #expect(isQuiet, "the database answers: nothing is written to the disk")
 
         try cluster.stop(mode: "immediate")
         #expect(load.waitForProgress(150))
@@ -88,7 +98,7 @@ import Vocabulary
         #expect(Set(tally.refusals.keys).isSubset(of: [503]) && tally.refusals[503] ?? 0 < 20, "\(tally.refusals)")
         try expectRecorded(relay, tally)
         #expect(relay.waitForLine("the spool is empty again") != nil)
-        #expect(try relay.get("/metrics").text.contains("posthouse_spool_webhooks 0\n"))
+        #expect(try eventually { try relay.get("/metrics").text.contains("posthouse_spool_webhooks 0\n") })
         #expect(tally.unanswered > 0, "no kill met a request: the scenario has shown nothing")
     }
 
@@ -111,7 +121,7 @@ import Vocabulary
 
     /// The relay runs once before, so that nothing but its registration is left to be written.
     private func prepare(_ relay: Relay, andHoldCommitsOf cluster: TestCluster) throws {
-        try relay.start()
+        try Self.start(relay)
         #expect(relay.stop() == .exited(0))
         try holdCommits(of: cluster)
     }
@@ -130,7 +140,7 @@ import Vocabulary
         try prepare(relay, andHoldCommitsOf: cluster)
         try relay.start()
         let process = relay.processIdentifier
-        #expect(relay.waitForLine("database out of reach", "whether the transaction was committed") != nil)
+        #expect(relay.waitForLine("out of reach", "whether the transaction was committed") != nil)
         #expect(relay.waitForLine("without the database") != nil)
         let load = SpoolLoad(on: relay.port)
         // The next attempt waits for what the first one left behind, and is refused for that.
@@ -180,7 +190,9 @@ import Vocabulary
 
         try relay.start()
         let process = relay.processIdentifier
-        #expect(relay.waitForLine("without the database", reason) != nil)
+        #expect(relay.waitForLine("without the database") != nil)
+        // A busy machine may take so long for the first that the second is said before it.
+        #expect(relay.waitForLine(reason) != nil)
         #expect(try post(relay, 1) == [200, 200])
         #expect(Self.waiting(relay) == 2)
         #expect(!relay.lines.contains { $0.contains("ready on") })
@@ -238,7 +250,7 @@ import Vocabulary
         try relay.start()
         #expect(relay.waitForLine("without the database") != nil)
         #expect(try post(relay, 1) == [200, 200])
-        #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 503)
+        #expect(try relay.source().postOnce(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 503)
         #expect(relay.waitForLine("waits for its database") != nil)
         try cluster.start()
         #expect(relay.waitForLine("password authentication failed") != nil)
@@ -254,7 +266,7 @@ import Vocabulary
         let receiver = try Receiver()
         let relay = try Self.relay(cluster, receiver)
         defer { relay.end() }
-        try relay.start()
+        try Self.start(relay)
         let load = SpoolLoad(on: relay.port)
         #expect(load.waitForProgress(40))
         let frozen = try FrozenCluster(cluster)
@@ -276,7 +288,7 @@ import Vocabulary
         defer { relay.end() }
         try relay.configure(
             [.init("backend", receiver)], sources: [.init(name: "apphud")], settings: "[spool]\nmax = \"1MiB\"")
-        try relay.start()
+        try Self.start(relay)
         try cluster.stop()
         var taken: [String] = []
         var number = 0
@@ -284,9 +296,10 @@ import Vocabulary
         while refused == 0, number < 1_000 {
             number += 1
             for (id, body) in SpoolLoad.webhooks(number) {
-                let status = try relay.post("apphud", SpoolLoad.header, body)
-                if status == 200 { taken.append(id) } else { refused += 1 }
+                let status = try relay.postOnce("apphud", SpoolLoad.header, body)
                 #expect([200, 503].contains(status))
+                // Not for want of time, on a busy machine.
+                if status == 200 { taken.append(id) } else if try relay.get("/readyz").status == 503 { refused += 1 }
             }
         }
         #expect(refused > 0 && taken.count > 100)
@@ -308,7 +321,7 @@ import Vocabulary
         defer { relay.end() }
         let settings = "[spool]\ndirectory = \"\(relay.directory.path)/spool\""
         try relay.configure([.init("backend", receiver)], sources: [.init(name: "apphud")], settings: settings)
-        try relay.start()
+        try Self.start(relay)
         #expect(try relay.command("spool", "--config", relay.configuration).errors == "nothing waits in the spool")
         try cluster.stop()
         #expect(try post(relay, 1) == [200, 200])
@@ -346,7 +359,7 @@ import Vocabulary
         let root = relay.directory.path + "/spool"
         let settings = "[spool]\ndirectory = \"\(root)\""
         try relay.configure([], sources: [.init(name: "apphud")], settings: settings)
-        try relay.start()
+        try Self.start(relay)
         try cluster.stop()
         #expect(try post(relay, 1) == [200, 200])
         relay.kill()
@@ -379,13 +392,13 @@ import Vocabulary
         let settings = "[spool]\ndirectory = \"\(relay.directory.path)/spool\""
         let backend = Relay.Integration("backend", receiver)
         try relay.configure([backend], sources: [.init(name: "apphud")], settings: settings)
-        try relay.start()
+        try Self.start(relay)
         try cluster.stop()
         #expect(try post(relay, 1) == [200, 200])
         relay.kill()
         try relay.configure([backend], sources: [.init()], settings: settings)
         try cluster.start()
-        try relay.start()
+        try Self.start(relay)
         #expect(relay.waitForLine("2 webhooks of an earlier daemon") != nil)
         let status = try relay.json("status")
         let spool = try #require(status["spool"] as? [String: Any])
@@ -409,7 +422,7 @@ import Vocabulary
         let receiver = try Receiver()
         let relay = try Self.relay(cluster, receiver)
         defer { relay.end() }
-        try relay.start()
+        try Self.start(relay)
         try cluster.stop()
         #expect(try post(relay, 1) == [200, 200])
         relay.kill()
@@ -436,7 +449,7 @@ import Vocabulary
         let receiver = try Receiver()
         let relay = try Self.relay(cluster, receiver)
         defer { relay.end() }
-        try relay.start()
+        try Self.start(relay)
         try cluster.stop()
         // The pool finds out by the first webhook.
         #expect(try post(relay, 1) == [200, 200])

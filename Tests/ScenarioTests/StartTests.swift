@@ -6,8 +6,9 @@ import Vocabulary
 /// What a start does when it is told to end, when it fails, and when it takes long. Oracle: exit codes, the database,
 /// the file system.
 @Suite(.serialized, .timeLimit(.minutes(30))) struct StartTests {
-    /// A start that is given up ends within five seconds; a machine under load has more.
-    private static let endSeconds = 20.0
+    /// A start that is given up ends within five seconds; a machine under load has more. One that is not given up ends
+    /// later and not with 0, if at all.
+    private static let endSeconds = 60.0
 
     private func expectCleanEnd(of child: ChildProcess, _ signal: Int32 = SIGTERM) {
         child.signal(signal)
@@ -67,12 +68,11 @@ import Vocabulary
             "BEGIN; LOCK TABLE schema_migrations IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(600)",
         ])
         defer { holder.signal(SIGKILL) }
-        let waiting =
-            "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = "
-            + "(SELECT oid FROM pg_database WHERE datname = current_database())"
-        #expect(try eventually { try relay.database.value(waiting.replacing("NOT granted", with: "granted")) != "0" })
+        let locks = "SELECT count(*) FROM pg_locks WHERE relation = 'schema_migrations'::regclass AND "
+        let held = locks + "granted AND mode = 'AccessExclusiveLock'"
+        #expect(try eventually { try relay.database.value(held) != "0" })
         let child = try relay.launch()
-        #expect(try eventually { try relay.database.value(waiting) != "0" })
+        #expect(try eventually { try relay.database.value(locks + "NOT granted") != "0" })
         expectCleanEnd(of: child)
         try relay.database.rows(
             """
@@ -89,6 +89,20 @@ import Vocabulary
         defer { relay.end() }
         #expect(try relay.command("migrate", "--config", relay.configuration).end == .exited(0))
         let database = try relay.database
+        var child = try registeredAndEnded(relay, database)
+        // It has four seconds until the process ends as it is: a busy machine may take longer for what is done here.
+        for _ in 0..<4 where child.errors.contains(where: { $0.contains("stopped without undoing") }) {
+            try database.rows("DELETE FROM daemons")
+            child = try registeredAndEnded(relay, database)
+        }
+        #expect(child.waitForEnd(Self.endSeconds) == .exited(0), "\(child.errors)")
+        #expect(!child.errors.contains { $0.contains("ready on ") }, "\(child.errors)")
+        let left = try database.rows("SELECT * FROM daemons")
+        #expect(left.isEmpty, "its lease is given back: \(left) \(child.errors)")
+    }
+
+    /// A start that is held up once it has registered, is told to end, and can go on then; at its end.
+    private func registeredAndEnded(_ relay: Relay, _ database: Database) throws -> ChildProcess {
         let holder = try ChildProcess([
             TestCluster.psql, "-X", "-q", "-d", database.connectionString, "-c",
             "BEGIN; LOCK TABLE integrations IN EXCLUSIVE MODE; SELECT pg_sleep(600)",
@@ -100,7 +114,8 @@ import Vocabulary
         #expect(try eventually { try database.value(locks + "NOT granted") != "0" })
         #expect(try database.count("daemons") == 1)
         child.signal(SIGTERM)
-        // Nothing outside shows that the signal was taken; it has four seconds until the process ends as it is.
+        // Nothing outside shows what comes of the signal that was taken.
+        #expect(child.waitUntilTaken(SIGTERM))
         Thread.sleep(forTimeInterval: 0.5)
         try database.rows(
             """
@@ -108,10 +123,8 @@ import Vocabulary
             WHERE datname = current_database() AND query LIKE '%pg_sleep(600)' AND pid <> pg_backend_pid()
             """
         )
-        #expect(child.waitForEnd(Self.endSeconds) == .exited(0), "\(child.errors)")
-        #expect(!child.errors.contains { $0.contains("ready on ") }, "\(child.errors)")
-        let left = try database.rows("SELECT * FROM daemons")
-        #expect(left.isEmpty, "its lease is given back: \(left) \(child.errors)")
+        _ = child.waitForEnd(Self.endSeconds)
+        return child
     }
 
     @Test("SIGTERM ends a start that makes the private cluster; the next start makes it anew")
@@ -124,8 +137,19 @@ import Vocabulary
                 $0.hasPrefix("cluster.new-")
             }
         }
-        let child = try relay.launch()
-        #expect(eventually { unfinished() })
+        func isBeingMade(by child: ChildProcess) -> Bool {
+            eventually { unfinished() || child.errors.contains { $0.contains("ready on ") } } && unfinished()
+        }
+        var child = try relay.launch()
+        var isMet = isBeingMade(by: child)
+        // On a busy machine it may be made while this process stands still: then another one is.
+        for _ in 0..<4 where !isMet {
+            #expect(relay.stop() == .exited(0), "\(child.errors)")
+            try FileManager.default.removeItem(atPath: state)
+            child = try relay.launch()
+            isMet = isBeingMade(by: child)
+        }
+        #expect(isMet)
         expectCleanEnd(of: child)
         try relay.start()
         #expect(!unfinished())
@@ -234,14 +258,14 @@ import Vocabulary
         try alter("SET synchronous_commit = off")
         #expect(relay.waitForLine("database out of reach", "synchronous_commit = off", within: 180) != nil)
         #expect(try relay.get("/readyz").status == 503)
-        #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 503)
+        #expect(try relay.source().postOnce(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 503)
         try alter("RESET synchronous_commit")
         // A connection that was made again before the second statement is ended by it.
         #expect(
             try eventually {
                 try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200
             })
-        #expect(try relay.get("/readyz").status == 200)
+        #expect(try eventually { try relay.get("/readyz").status == 200 })
         #expect(receiver.waitForAccepted(1))
     }
 }

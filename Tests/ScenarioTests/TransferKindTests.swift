@@ -14,7 +14,7 @@ import Vocabulary
 
     private func send(_ webhooks: [Webhook]) throws {
         let connection = relay.source().connect()
-        for webhook in webhooks { #expect(try connection.post(webhook.body).status == 200) }
+        for webhook in webhooks { #expect(try connection.insist(on: webhook.body).status == 200) }
         #expect(try relay.database.drained())
     }
 

@@ -142,7 +142,7 @@ import Vocabulary
             let connection = source.connect()
             for item in cases where item.number % 8 == thread {
                 for webhook in item.webhooks {
-                    let status = (try? connection.post(webhook.body).status) ?? 0
+                    let status = (try? connection.insist(on: webhook.body).status) ?? 0
                     if status != 200 { refused.change { $0.append("case \(item.number): \(status)") } }
                 }
             }

@@ -96,7 +96,16 @@ package final class TestCluster: Sendable {
     /// A database of its own, empty or a copy of one that nobody is connected to; its connection string.
     package func createDatabase(copyOf template: String? = nil) throws -> String {
         let name = "test_\(databases.next())"
-        try psql("CREATE DATABASE \(name)" + (template.map { " TEMPLATE \($0)" } ?? ""))
+        let sql = "CREATE DATABASE \(name)" + (template.map { " TEMPLATE \($0)" } ?? "")
+        for _ in 1..<20 {
+            do {
+                try psql(sql)
+                return connectionString(database: name)
+            } catch let failure as Failure where failure.description.contains("being accessed by other users") {
+                // By a session that is ending, for which the server waits five seconds: a busy machine needs longer.
+            }
+        }
+        try psql(sql)
         return connectionString(database: name)
     }
 

@@ -23,8 +23,10 @@ from receivers import Receiver
 from sender import Sender
 from webhooks import Histories, History
 
-DRAIN_S = 180
+DRAIN_S = 400
 AUDIT_S = 300
+# Shorter than any integration's time-out.
+STALL_S = 1.0
 # Retried every second, for longer than any scenario: nothing may die of a fault of a minute. Jitter keeps its default.
 SCHEDULE = "[" + ", ".join(['"300ms"'] + ['"1s"'] * 60) + "]"
 
@@ -76,6 +78,9 @@ class Bed:
         self.findings = Findings()
         self.notes: list[str] = []
         self.faults: list[Fault] = []
+        # When this process, in which the receivers are, stood still.
+        self.stalls: list[Fault] = []
+        self.watching: asyncio.Task[None] | None = None
         seed_text = f"{name}/{seed}"
         self.server = plan.make_server(scratch) if plan.make_server else Server(
             scratch, settings={"max_connections": "60"} | plan.postgres, environment=postgres_environment,
@@ -126,7 +131,18 @@ class Bed:
     def daemon(self) -> Daemon:
         return self.daemons[0]
 
+    async def watch(self) -> None:
+        """What a receiver answers after it stood still the relay may have given up before, and then it comes again."""
+        last = time.monotonic()
+        while True:
+            await asyncio.sleep(0.1)
+            now = time.monotonic()
+            if now - last > STALL_S:
+                self.stalls.append(Fault("the receivers stood still", last, now, settled_s=oracle.SLACK_S))
+            last = now
+
     async def open(self) -> None:
+        self.watching = asyncio.create_task(self.watch())
         for receiver in [*self.receivers, self.canary]:
             await receiver.start()
         if self.standby:
@@ -137,6 +153,8 @@ class Bed:
             await daemon.ready()
 
     async def close(self) -> None:
+        if self.watching:
+            self.watching.cancel()
         for receiver in [*self.receivers, self.canary]:
             await receiver.refuse()
         for daemon in self.daemons:
@@ -195,11 +213,16 @@ class Bed:
         ledger = await Ledger.read(self.current, self.first_event)
         if self.expect:
             self.expect(self.sender.begun, ledger)
-        self.duplicates = oracle.examine(
-            self.sender, self.receivers, ledger, self.findings, self.faults, self.plan.may_repeat)
+        faults = (self.faults if self.plan.may_repeat else []) + self.stalls
+        self.duplicates = oracle.examine(self.sender, self.receivers, ledger, self.findings, faults)
         other = {answer: count for answer, count in self.sender.answers.items() if answer != "200"}
         if self.plan.only_200 and other:
             self.findings.add("webhooks that were not answered 200", other)
+        if overdue := self.sender.overdue:
+            self.notes.append(f"{overdue} webhooks had no answer in time")
+        # One of each connection where the machine stood still; more where the relay does.
+        if self.plan.only_200 and overdue > 2 * self.sender.connections:
+            self.findings.add("webhooks that were not answered in time", overdue)
         if self.canary.behaved or self.canary.messages or self.canary.complaints:
             self.findings.add("a redirect was followed")
         if self.variant.schema:

@@ -153,7 +153,7 @@ class Daemon:
         self.process.stop()
         return code
 
-    async def stop(self, patience_s: float = 40) -> int | None:
+    async def stop(self, patience_s: float = 120) -> int | None:
         if not self.process or not self.process.is_running():
             return 0
         self.signal(signal.SIGTERM)

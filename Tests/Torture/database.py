@@ -62,19 +62,24 @@ class Server(Cluster):
 
     async def ask(self, sql: str, database: str = DATABASE, patience_s: float = 120) -> str:
         """One psql for each question: it needs no session that the faults could end."""
-        process = await asyncio.create_subprocess_exec(
-            tool("psql"), "-qXAt", "-v", "ON_ERROR_STOP=1", "-c", sql, self.url(database, role="postgres"),
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        try:
-            async with asyncio.timeout(patience_s):
-                out, error = await process.communicate()
-        except TimeoutError:
-            process.kill()
-            await process.wait()
-            raise BenchError(f"psql did not end within {patience_s} s: {sql[:80]}") from None
-        if process.returncode != 0:
-            raise BenchError(f"psql: {error.decode().strip()[:300]}")
-        return out.decode().rstrip("\n")
+        deadline = time.monotonic() + patience_s
+        while True:
+            process = await asyncio.create_subprocess_exec(
+                tool("psql"), "-qXAt", "-v", "ON_ERROR_STOP=1", "-c", sql, self.url(database, role="postgres"),
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            try:
+                async with asyncio.timeout(deadline - time.monotonic()):
+                    out, error = await process.communicate()
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+                raise BenchError(f"psql did not end within {patience_s} s: {sql[:80]}") from None
+            if process.returncode == 0:
+                return out.decode().rstrip("\n")
+            # Those before it may not have left their places to the superuser yet.
+            if b"too many clients" not in error or time.monotonic() > deadline:
+                raise BenchError(f"psql: {error.decode().strip()[:300]}")
+            await asyncio.sleep(0.1)
 
     def processes_of_server(self) -> list[int]:
         """The postmaster and what it runs: each has a session of its own, so no signal to a group reaches them all."""
@@ -86,6 +91,7 @@ class Server(Cluster):
         """Everything of it, by SIGKILL, as when its machine's power fails; returns when all are gone."""
         # Stopped first, so that it starts none while they are counted.
         os.kill(self.server.child.pid, signal.SIGSTOP)
+        wait_until("PostgreSQL's standstill", lambda: state_of(self.server.child.pid) != "running", 60, 0.005)
         victims = self.processes_of_server()
         for pid in victims:
             try:
@@ -103,6 +109,10 @@ class Server(Cluster):
         await asyncio.to_thread(self.kill)
         await asyncio.sleep(away_s)
         await asyncio.to_thread(self.start_again)
+
+    def answers_or_ended(self) -> bool:
+        asked = subprocess.run(["pg_isready", "-q", "-h", str(self.sockets)], check=False)
+        return asked.returncode == 0 or not self.server.is_running()
 
     OURS = (f"FROM pg_stat_activity WHERE usename = '{ROLE}' AND backend_type = 'client backend' "
             "AND application_name <> 'crowd'")
@@ -124,7 +134,7 @@ class Server(Cluster):
             session.ask(f"ALTER SYSTEM SET synchronous_standby_names = '{standby.name}'")
             session.ask("SELECT pg_reload_conf()")
             wait_until("a synchronous standby", lambda: session.ask(
-                "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") == "1", 20)
+                "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") == "1", 180)
 
 
 class Standby(Server):
@@ -141,17 +151,21 @@ class Standby(Server):
 
     def promote(self) -> None:
         with self.session("postgres") as session:
-            if session.ask("SELECT pg_promote(wait => true)") != "t":
+            if session.ask("SELECT pg_promote(wait => true, wait_seconds => 300)") != "t":
                 raise BenchError("the standby was not promoted")
 
 
-def is_alive(pid: int) -> bool:
-    """A process that has ended and was not waited for is none."""
+def state_of(pid: int) -> str:
+    """`running`, `stopped` or `ended`: one that was not waited for has ended, too."""
     try:
         stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return False
-    return stat.rsplit(")", 1)[1].split()[0] != "Z"
+        return "ended"
+    return {"T": "stopped", "Z": "ended", "X": "ended"}.get(stat.rsplit(")", 1)[1].split()[0], "running")
+
+
+def is_alive(pid: int) -> bool:
+    return state_of(pid) != "ended"
 
 
 class Crowd:

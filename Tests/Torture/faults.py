@@ -10,7 +10,7 @@ import struct
 
 from bed import Bed
 from database import DATABASE, Ballast, Crowd
-from processes import BenchError
+from processes import BenchError, wait_until
 from receivers import MOODS
 
 # Seconds; the relay's own limit (Limits.leaseDuration).
@@ -123,6 +123,8 @@ async def fill_disk(bed: Bed) -> None:
             await asyncio.to_thread(ballast.fill)
         ballast.empty()
         await asyncio.sleep(1)
+        # It may be about to give up: for a recovery, too, there was no room.
+        await asyncio.to_thread(wait_until, "PostgreSQL's answer, or its end", bed.current.answers_or_ended, 180, 0.2)
         if not bed.current.server.is_running():
             bed.tried["PostgreSQL ended by it"] += 1
             await asyncio.to_thread(bed.current.start_again)

@@ -119,6 +119,7 @@ def forget(bed: Bed, erased: list[History], ledger: Ledger) -> None:
                              if message.purchase not in purchases}
         for identifier, count in receiver.replayed.items():
             message = receiver.messages.get(identifier)
-            if message and len(message.accepted) != 1 + count:
-                bed.findings.add(f"{receiver.name}: replays that did not come once each",
+            # One that comes too often is a duplicate that no fault explains.
+            if message and len(message.accepted) < 1 + count:
+                bed.findings.add(f"{receiver.name}: replays that did not come",
                                  f"{identifier}: {len(message.accepted) - 1}, not {count}")

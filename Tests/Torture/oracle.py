@@ -14,8 +14,10 @@ from sender import Sender
 
 # How exactly a receiver's stamp and a fault's can be compared: an answer may still be on its way.
 SLACK_S = 1.0
-# Longer than it takes from a receiver's answer to its settling, while nothing is broken.
-SETTLED_S = 2.0
+# Longer than it takes from a receiver's answer to its settling, while nothing is broken but the machine is busy.
+SETTLED_S = 10.0
+# Shorter than what is left of a lease at least (Limits.leaseDuration, leaseRenewal): then another daemon takes over.
+LEASED_S = 8
 EXAMPLES = 3
 # Of messages m joined with their events e: what passes an event on has the event's key.
 MESSAGE_ID = "'msg_' || replace(coalesce(m.key, e.key)::text, '-', '')"
@@ -31,13 +33,15 @@ class Fault:
     # Receiver and webhook-id of what was leased when a daemon was killed, frozen or cut off: nothing else may come
     # twice by it. None where it cannot be asked: then only what was accepted about that time may.
     in_flight: set[tuple[str, str]] | None = None
+    # How long before it something may have been accepted that comes twice by it.
+    settled_s: float = SETTLED_S
 
     def explains(self, receiver: str, identifier: str, first: float, again: float) -> bool:
         if again < self.began - SLACK_S or first > self.ended + SLACK_S:
             return False
         if self.in_flight is not None:
             return (receiver, identifier) in self.in_flight
-        return first >= self.began - SETTLED_S
+        return first >= self.began - self.settled_s
 
 
 async def leased(server: Server) -> set[tuple[str, str]]:
@@ -45,7 +49,7 @@ async def leased(server: Server) -> set[tuple[str, str]]:
     rows = await server.ask(
         f"SELECT i.name, {MESSAGE_ID} FROM deliveries d JOIN messages m ON m.id = d.message "
         "JOIN events e ON e.id = m.event "
-        "JOIN integrations i ON i.id = d.integration WHERE d.leased_by IS NOT NULL", patience_s=3)
+        "JOIN integrations i ON i.id = d.integration WHERE d.leased_by IS NOT NULL", patience_s=LEASED_S)
     return {tuple(row.split("|")) for row in rows.splitlines()}
 
 
@@ -152,8 +156,8 @@ async def drain(server: Server, findings: Findings, patience_s: float, living: i
 
 
 def examine(sender: Sender, receivers: list[Receiver], ledger: Ledger, findings: Findings,
-            faults: list[Fault], may_repeat: bool) -> list[str]:
-    """Holds everything against everything; returns the duplicates on the wire that a fault explains."""
+            faults: list[Fault]) -> list[str]:
+    """Holds everything against everything; returns the duplicates on the wire that one of these faults explains."""
     sent = {webhook.event_id: webhook for history in sender.begun for webhook in history.webhooks}
     for event_id in sender.unacknowledged:
         findings.add("webhooks that were never acknowledged", event_id)
@@ -175,7 +179,7 @@ def examine(sender: Sender, receivers: list[Receiver], ledger: Ledger, findings:
     for receiver in receivers:
         examine_wire(sender, receiver, ledger, findings)
         examine_dead_letters(receiver, receivers, ledger, findings)
-        duplicates += examine_repeats(receiver, findings, faults, may_repeat)
+        duplicates += examine_repeats(receiver, findings, faults)
         examine_order(receiver, ledger, findings)
     return duplicates
 
@@ -249,8 +253,7 @@ def examine_dead_letters(receiver: Receiver, receivers: list[Receiver], ledger: 
                              f"{identifier}: {named[identifier]}")
 
 
-def examine_repeats(receiver: Receiver, findings: Findings, faults: list[Fault],
-                    may_repeat: bool) -> list[str]:
+def examine_repeats(receiver: Receiver, findings: Findings, faults: list[Fault]) -> list[str]:
     """A message that was answered for good comes again only if something broke between that and its settling, and at
     most once for each fault that it was in flight at."""
     explained = []
@@ -258,7 +261,7 @@ def examine_repeats(receiver: Receiver, findings: Findings, faults: list[Fault],
         left = list(faults)
         for first, again in zip(message.answered, message.answered[1:]):
             fault = next((fault for fault in left if fault.explains(receiver.name, identifier, first, again)), None)
-            if may_repeat and fault:
+            if fault:
                 left.remove(fault)
                 explained.append(f"{identifier} at {receiver.name} after {again - first:.2f} s")
             else:

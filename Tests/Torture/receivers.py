@@ -8,6 +8,7 @@ import dataclasses
 import hashlib
 import hmac
 import json
+import os
 import random
 import socket
 import struct
@@ -179,8 +180,19 @@ class Conversation(asyncio.Protocol):
         else:
             self.answer(message, headers)
 
+    def is_left(self) -> bool:
+        """Whether the relay has closed the connection, though this side has not been told: whatever is answered now,
+        it does not read it, and sends the message again."""
+        with socket.socket(fileno=os.dup(self.transport.get_extra_info("socket").fileno())) as peeked:
+            try:
+                return not peeked.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return False
+            except OSError:
+                return True
+
     def answer(self, message: Message | None, headers: dict[str, str]) -> None:
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self.is_left():
             return
         mood = self.receiver.mood_of_request(headers.get("webhook-id", ""))
         if mood == "accept":

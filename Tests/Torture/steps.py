@@ -16,7 +16,7 @@ STEPS = {
     "settle-after-commit": 40, "claim-before-commit": 3, "claim-after-commit": 3, "lease-renewal": 1,
     "reload-adopting": 1}
 MOVE_STEPS = ("move-before-commit", "move-after-commit")
-REACHED_S = 25
+REACHED_S = 120
 
 
 def why_no_failpoints(_: Scratch, binary: pathlib.Path) -> str | None:

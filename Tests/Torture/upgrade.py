@@ -130,6 +130,8 @@ async def upgrade(bed: Bed) -> None:
     for answer, count in bed.sender.answers.items():
         if answer not in ("200", "cut"):
             bed.findings.add(f"webhooks that were {answer}", count)
+    if bed.sender.overdue:
+        bed.findings.add("webhooks that were not answered in time", bed.sender.overdue)
     compare(bed, "stored rows", before, await asyncio.to_thread(sums, bed))
     compare(bed, "traces", traces, await read_traces(bed))
 

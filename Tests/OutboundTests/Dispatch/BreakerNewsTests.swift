@@ -41,7 +41,7 @@ extension BreakerTests {
         #expect(clocked.action() == .requestProbe)
         clocked.breaker.done(isGranted: true, at: clocked.now)
         clocked.breaker.rest()
-        #expect(!clocked.breaker.admits && clocked.action() == .publishProbeFailed)
+        #expect(!clocked.breaker.admits && clocked.action() == .publishProbeEnded)
         // The lane stops while it asks.
         for isGranted in [true, false] {
             let clocked = ClockedBreaker()
@@ -49,7 +49,7 @@ extension BreakerTests {
             #expect(clocked.action() == .requestProbe)
             clocked.breaker.rest()
             clocked.breaker.done(isGranted: isGranted, at: clocked.now)
-            #expect(!clocked.breaker.admits && clocked.action() == (isGranted ? .publishProbeFailed : nil))
+            #expect(!clocked.breaker.admits && clocked.action() == (isGranted ? .publishProbeEnded : nil))
         }
     }
 
@@ -100,7 +100,7 @@ extension BreakerTests {
         _ = clocked.publish()
         let probe = try #require(clocked.probe())
         clocked.breaker.ended(probe, .none, at: clocked.now)
-        #expect(clocked.breaker.isOpen && clocked.action() == .publishProbeFailed)
+        #expect(clocked.breaker.isOpen && clocked.action() == .publishProbeEnded)
         clocked.poll(nil)
         #expect(clocked.breaker.isOpen, "it is being published")
         clocked.poll(SharedBreaker(isProbeDue: true))

@@ -79,7 +79,7 @@ struct BreakerTests {
         #expect(clocked.publish() != nil)
         let probe = try #require(clocked.probe())
         clocked.breaker.ended(probe, .starved, at: clocked.now)
-        #expect(clocked.publish() == .publishProbeFailed)
+        #expect(clocked.publish() == .publishProbeEnded)
         #expect(try #require(clocked.probe()).isProbe)
     }
 
@@ -162,7 +162,7 @@ struct BreakerTests {
         clocked.poll(SharedBreaker(isProbeDue: true))
         #expect(clocked.action() == nil, "one is under way")
         clocked.breaker.ended(probe, Self.failing, at: clocked.now)
-        #expect(clocked.breaker.isOpen && !clocked.breaker.admits && clocked.publish() == .publishProbeFailed)
+        #expect(clocked.breaker.isOpen && !clocked.breaker.admits && clocked.publish() == .publishProbeEnded)
         #expect(clocked.action() == nil)
     }
 

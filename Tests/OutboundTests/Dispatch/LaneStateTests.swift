@@ -60,7 +60,7 @@ struct LaneStateTests {
         #expect(close().isEmpty)
         lane.finished(first, .alive, at: Self.now)
         lane.reopen()
-        #expect(lane.isOpen && add(5...5) && start()?.delivery.id == 5)
+        #expect(lane.isAccepting && add(5...5) && start()?.delivery.id == 5)
     }
 
     @Test("A lost lease: what waited is forgotten, the lane stays open")
@@ -72,7 +72,7 @@ struct LaneStateTests {
         #expect(add(1...3))
         #expect(start() == 1)
         #expect(forget() == [2, 3])
-        #expect(lane.isOpen && lane.underWay == 1 && forget().isEmpty)
+        #expect(lane.isAccepting && lane.underWay == 1 && forget().isEmpty)
         #expect(add(4...4))
     }
 
@@ -91,7 +91,7 @@ struct LaneStateTests {
         let probe = try #require(start())
         #expect(probe.isProbe && probe.delivery.id == 1 && start() == nil)
         lane.finished(probe, .failing("answered 503"), at: Self.now)
-        #expect(start() == nil && action() == .publishProbeFailed)
+        #expect(start() == nil && action() == .publishProbeEnded)
         lane.actionDone(at: Self.now)
         _ = lane.forget()
         #expect(beginClaim() == Limits.claimDeliveriesMax, "there must be something to try")
@@ -113,7 +113,7 @@ struct LaneStateTests {
         lane.reopen()
         #expect(add(2...2))
         #expect(start() == nil, "the probe that was granted to the closed lane is over by now")
-        #expect(action() == .publishProbeFailed)
+        #expect(action() == .publishProbeEnded)
     }
 
     @Test("What was read before it closed does not open it again")
@@ -170,7 +170,7 @@ struct LaneStateTests {
         #expect(now == Self.now + .milliseconds(10_500))
         // Fails: the next probe needs a slot of its own.
         lane.finished(try #require(probe), .failing("answered 503"), at: now)
-        #expect(action() == .publishProbeFailed)
+        #expect(action() == .publishProbeEnded)
         // The breaker that opens gives up what was reserved for a closed one.
         var other = Self.lane(concurrency: 16, rate: RateLimit(count: 10, period: .seconds(1)))
         _ = other.add(deliveries(1...3))
@@ -217,7 +217,7 @@ struct LaneStateTests {
             let probe = try #require(start())
             #expect(probe.isProbe)
             lane.finished(probe, .failing("answered 503"), at: now)
-            #expect(action() == .publishProbeFailed)
+            #expect(action() == .publishProbeEnded)
             lane.actionDone(at: now)
         }
     }

@@ -80,7 +80,7 @@ struct SettlementBufferTests {
     }
 
     @Test("What is appended is written, without anybody closing anything")
-    func writes() async {
+    func writes() async throws {
         let buffer = SettlementBuffer()
         let book = Book()
         let running = Task { await buffer.run(settle: book.write, settled: book.settled) }
@@ -90,7 +90,8 @@ struct SettlementBufferTests {
             _ = await settledCalls.next()
             #expect(book.batches.flatMap(\.self).max() == id)
         }
-        #expect(buffer.depth == 0)
+        // A writer counts what it has written after it has said so.
+        try await wait { buffer.depth == 0 }
         buffer.close()
         await running.value
     }
@@ -193,10 +194,14 @@ struct SettlementBufferTests {
         book.refuse { _ in true }
         let count = Int64(Limits.settleRefusedMax * 3)
         for id in 1...count { buffer.append(settlement(id)) }
+        let began = ContinuousClock.now
         let running = Task { await buffer.run(settle: book.write, settled: book.settled, news: book.note) }
         try await wait { !buffer.hasRoom }
         #expect(buffer.depth == Int(count) && book.written.isEmpty)
-        #expect(book.calls <= 6 * Limits.settleRefusalsMax)
+        let calls = book.calls
+        // What is refused is tried again, once a tick at most: on a busy machine this looks later.
+        let retries = Int((ContinuousClock.now - began) / Limits.settleRefusedTick)
+        #expect(calls <= (6 + 2 * retries) * Limits.settleRefusalsMax)
         book.refuse { _ in false }
         try await wait { buffer.depth == 0 }
         #expect(book.written == Array(1...count) && buffer.hasRoom)
