@@ -128,6 +128,25 @@ struct EraseExtentTests {
         }
     }
 
+    @Test("In quarantine the person is looked for in an event's id, too, which a header may have given")
+    func eventIDs() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
+            func kept(_ body: String, id: String?) -> RecordQueue.Item {
+                .quarantine(QuarantinedBody(source: "shop", reason: "odd", body: Array(body.utf8), eventID: id))
+            }
+            let own = kept("{}", id: "login-jeff-1")
+            await daemon.record([own, kept("[]", id: "login-jefferson-1"), kept("7", id: nil)])
+            let erasure = try await Erasure.start(user, source: nil, isDry: false, in: daemon.pool)
+            #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.quarantined == 1)
+            #expect(try await erasure.run(in: daemon.pool) { _ in }.quarantined == 1)
+            #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
+            #expect(await daemon.record([own]) == [.stored])
+            let left = "SELECT convert_from(body, 'UTF8'), convert_from(event_id, 'UTF8') FROM quarantine ORDER BY id"
+            #expect(try ledger.psql(left) == "[]|login-jefferson-1\n7|")
+        }
+    }
+
     @Test("A page has fewer rows the more is searched for, and never none")
     func pageRows() {
         #expect([0, 200, 2_000, 10_000_000].map(EraseScans.pageRows) == [2_000, 500, 50, 1])

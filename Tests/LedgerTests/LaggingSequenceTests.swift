@@ -29,6 +29,16 @@ struct LaggingSequenceTests {
         }
     }
 
+    @Test(
+        "Keys of the ledger's own rows, and of nobody else's",
+        arguments: [
+            "events_4_pkey", "events_before_pkey", "messages_kept_4_pkey", "deliveries_pkey", "holder_changes_pkey",
+            "quarantine_pkey", "events_4_pkey1",
+        ], ["events_audit_pkey", "purchases_pkey", "events_4_key", "quarantine_source_digest_key"])
+    func keys(own: String, other: String) {
+        #expect(DatabaseError.isOfDrawnID(key: own) && !DatabaseError.isOfDrawnID(key: other))
+    }
+
     @Test("What cannot be read is quarantined all the same; the ids of daemons and integrations are moved on, too")
     func columns() async throws {
         try await TestLedger.run { ledger in
@@ -44,6 +54,37 @@ struct LaggingSequenceTests {
             _ = try await ledger.daemon([.named("all"), .named("new")])
             #expect(try ledger.psql("SELECT count(*) FROM daemons") == "2")
             #expect(try ledger.psql("SELECT string_agg(name, ' ' ORDER BY id) FROM integrations") == "all new")
+        }
+    }
+
+    @Test("An import's lines are recorded all the same, and what is tried again from quarantine")
+    func otherWriters() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            let body = QuarantinedBody(source: "shop", reason: "odd", body: Array("a".utf8))
+            await daemon.record((0..<5).map { .sample("A\($0)", purchase: "a\($0)") })
+            await daemon.record([.quarantine(body)])
+            let lag = "SELECT setval('event_ids', \(Period.firstID(1) - 1)), setval('message_ids', 1)"
+            try ledger.psql(lag)
+            let lines = (0..<3).map { number -> ImportLine in
+                let purchase = Purchase(
+                    key: "b\(number)", kind: .subscription, store: "APPLE_APP_STORE", product: "gold", plan: "monthly",
+                    subscriptionID: nil)
+                return ImportLine(
+                    scope: Scope(source: "shop", app: "app.one", environment: "PRODUCTION"), holder: user,
+                    asOf: seconds(100), until: seconds(1_000),
+                    subject: .purchase(ImportLine.Stated(purchase: purchase, isActive: true)))
+            }
+            let outcomes = try await Importer(rules: Daemon.rules, in: daemon.pool).record(lines)
+            #expect(outcomes == [.recorded, .recorded, .recorded])
+            #expect(try ledger.psql("SELECT count(*), count(DISTINCT id) FROM events") == "8|8")
+            try ledger.psql(lag)
+            let row = try #require(Int64(try ledger.psql("SELECT id FROM quarantine")))
+            let outcome = try await Quarantine.record(
+                row, as: .sample("C", purchase: "c"), routes: [], rules: Daemon.rules, in: daemon.pool)
+            guard case .recorded = outcome else { throw DatabaseError.protocolViolation(reason: "\(outcome)") }
+            #expect(try ledger.psql("SELECT count(*), count(DISTINCT id) FROM events") == "9|9")
+            #expect(try ledger.psql("SELECT count(*) FROM quarantine") == "0")
         }
     }
 

@@ -173,6 +173,41 @@ struct RepairTests {
         }
     }
 
+    @Test("An end that an older version took for a former holder's ends the access of whoever has the purchase")
+    func endOfWhoever() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let readings = Readings()
+            func end(_ facts: [Fact]) -> Event {
+                .sample(
+                    "ENDED", at: seconds(200), transaction: "t1", vendorEventID: "end", source: "moving", facts: facts)
+            }
+            await ledger.record(
+                [
+                    .stating(
+                        .activate(user, seconds(0), until: seconds(10_000)), transaction: "t1", source: "moving"),
+                    .change(
+                        .restore(install: Self.device.id, transactions: ["t1"], strategy: .transfer), by: Self.device,
+                        at: 100, source: "moving"),
+                    end([.deactivate(user, seconds(200), until: seconds(10_000))]),
+                ], by: daemon, readings)
+            #expect(try ledger.psql("SELECT count(*) FROM entitlements WHERE active") == "1")
+            readings.remember([
+                end([
+                    Fact(kind: .naming, holder: user, at: seconds(200)),
+                    Fact(
+                        kind: .loss, holder: .anonymous("customer"), at: seconds(200), until: seconds(10_000),
+                        isNamed: false),
+                ])
+            ])
+            let report = try await ledger.repair("subs_1", readings, by: daemon)
+            #expect(report.verdict == .rebuilt && !report.isPartial, "\(report)")
+            #expect(report.access.contains(.init(holder: Self.device, before: true, after: false)))
+            #expect(try ledger.psql("SELECT count(*) FROM entitlements WHERE active") == "0")
+            #expect(try await ledger.repair("subs_1", readings, by: daemon).verdict == .sound)
+        }
+    }
+
     @Test("Webhooks are missing: a readable state stays; a damaged one keeps access and ordinals")
     func partial() async throws {
         try await TestLedger.run { ledger in

@@ -99,12 +99,13 @@ final class TestLedger: Sendable {
     /// What a daemon does beside its service, and `posthouse migrate`. Again where the session was ended: the server
     /// does so where this process stands still for a second with whole tables locked.
     func migrateIndexes() async throws -> IndexMigration.Outcome {
-        var losses = 0
+        var (losses, looks) = (0, 0)
         while true {
             do {
                 let outcome = try await migrateIndexesOnce()
+                looks += 1
                 // The session before may still have the lock for a moment.
-                if outcome != .taken || losses == 0 { return outcome }
+                if outcome != .taken || losses == 0 || looks > 1_000 { return outcome }
             } catch let error as DatabaseError where error.isTemporary && losses < 5 {
                 losses += 1
             }

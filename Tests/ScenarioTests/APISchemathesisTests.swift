@@ -14,9 +14,13 @@ import Vocabulary
         "schemathesis finds nothing",
         .enabled(if: isThere, "set POSTHOUSE_TEST_PYTHON to a Python with the package schemathesis"))
     func nothingIsFound() throws {
-        // What this seed finds it finds again; a 503 of a machine that stands still it does not.
+        // What this seed finds it finds again; a 503 of a machine that stands still it does not. No such machine is the
+        // reason of a 500, and whatever came once is in the log.
         var found = try run()
-        if !found.isEmpty { found = try run() }
+        if !found.isEmpty, !found.contains("[500]") {
+            print("schemathesis runs again: \(found)")
+            found = try run()
+        }
         #expect(found.isEmpty, "\(found)")
     }
 

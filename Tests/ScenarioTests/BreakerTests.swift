@@ -33,7 +33,7 @@ import Vocabulary
     }
 
     /// Posts the webhooks of `numbers`, so many a second, and waits until `receiver` has accepted them.
-    /// - Returns: seconds from the answer to a webhook to its message, the median: what is under way while the machine
+    /// - Returns: seconds from the sending of a webhook to its message, the median: what is under way while the machine
     ///   stands still does not count.
     private static func pace(
         _ numbers: Range<Int>, perSecond: Double, to relay: Relay, until receiver: Receiver
@@ -41,19 +41,19 @@ import Vocabulary
         let before = receiver.accepted.count
         let began = Date()
         let source = relay.source()
-        let answered = Monitor<[String: Date]>([:])
+        let sent = Monitor<[String: Date]>([:])
         onThreads(2) { thread in
             let connection = source.connect()
             for (position, number) in numbers.enumerated() where position % 2 == thread {
                 let wait = Double(position) / perSecond - Date().timeIntervalSince(began)
                 if wait > 0 { Thread.sleep(forTimeInterval: wait) }
                 let webhook = Self.webhook(number)
+                sent.change { $0[webhook.purchase] = Date() }
                 #expect(connection.store(webhook))
-                answered.change { $0[webhook.purchase] = Date() }
             }
         }
         #expect(receiver.waitForAccepted(before + numbers.count, 180))
-        let times = answered.current
+        let times = sent.current
         let took = receiver.accepted.dropFirst(before).map { message in
             let purchase = (message.data["purchase"] as? [String: Any])?["key"] as? String ?? ""
             return message.at.timeIntervalSince(times[purchase] ?? .distantPast)
@@ -158,7 +158,7 @@ import Vocabulary
         func lines(_ word: String) -> Int {
             (first.lines + second.lines).count { $0.contains("the breaker of backend is \(word)") }
         }
-        // Deliveries go on before the table has it.
+        // Deliveries go on before the table says that it is closed, and the line comes after that.
         #expect(eventually { lines("closed") > 0 })
         #expect(lines("open") == 1 && lines("closed") == 1)
         print("two daemons: busiest second \(busiest)")

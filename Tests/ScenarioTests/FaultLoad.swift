@@ -22,9 +22,10 @@ final class FaultLoad: Sendable {
         var connectionsLeft = 0
 
         /// Whether all was answered, and nothing refused but what a machine that stands still refuses: what is under
-        /// way for 8 s is answered 503.
-        var isServed: Bool {
+        /// way for 8 s is answered 503. That a statement was refused is never the reason.
+        func isServed(by relays: [Relay]) -> Bool {
             unanswered == 0 && Set(refusals.keys).isSubset(of: [503]) && refusals[503] ?? 0 < 20
+                && relays.allSatisfy(\.refusedStatements.isEmpty)
         }
     }
 

@@ -33,7 +33,7 @@ extension FaultTests {
         for receiver in receivers { #expect(Self.expectComplete(receiver, of: tally).duplicates == 0) }
         try Self.expectSound(database, of: tally)
         #expect(try database.count("daemons") == 2)
-        #expect(tally.isServed, "\(tally.refusals)")
+        #expect(tally.isServed(by: relays), "\(tally.refusals) \(relays.flatMap(\.refusedStatements))")
         for relay in relays { #expect(relay.stop() == .exited(0)) }
         #expect(try database.leftBehind() == 0)
     }
@@ -66,7 +66,7 @@ extension FaultTests {
         for tally in tallies {
             _ = Self.expectComplete(kept, of: tally)
             #expect(try database.notOnce(tally) == [] && database.wrongHolders(tally) == [])
-            #expect(tally.isServed, "\(tally.refusals)")
+            #expect(tally.isServed(by: [first, second]), "\(tally.refusals)")
         }
         for (receiver, its, notIts) in [(removed, tallies[1], tallies[2]), (added, tallies[2], tallies[1])] {
             let receipts = Self.expectComplete(receiver, of: its)

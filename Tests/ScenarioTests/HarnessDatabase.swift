@@ -27,7 +27,7 @@ struct Database: Sendable {
                 "-c", sql,
             ])
             if child.waitForEnd(300) == .exited(0) {
-                return child.output.filter { !$0.isEmpty }.map { $0.components(separatedBy: "\t") }
+                return child.output.map { $0.components(separatedBy: "\t") }
             }
             child.signal(SIGKILL)
             errors = child.errors.joined(separator: "\n")

@@ -66,8 +66,8 @@ final class ChildProcess: Sendable {
     /// Nil: it still runs after `seconds`. Waits for the end of its output, too.
     func waitForEnd(_ seconds: Double) -> End? {
         guard state.wait(seconds, until: { $0.status != nil }) else { return nil }
-        // A grandchild may hold the streams open. Many short waits: a machine that stops this process for seconds takes
-        // one of them from those who read.
+        // A grandchild may hold the streams open. Many short waits and not a long one: where this process is stopped
+        // for seconds, that one would be over before the threads that read go on.
         var looks = 0
         while looks < 100, !state.wait(min(seconds, 0.1), until: { $0.openStreams == 0 }) { looks += 1 }
         return state.read(\.status).map { status in

@@ -204,6 +204,15 @@ final class Relay: Sendable {
     /// What the daemon that was started last said on standard error.
     var lines: [String] { child?.errors ?? [] }
 
+    /// Webhooks that were answered 503 because the database refused a statement, and not for want of time, of room, or
+    /// of a session.
+    var refusedStatements: [String] {
+        lines.filter { line in
+            line.contains("with 503: the database refused")
+                && !["55P03", "57014", "57P0", "25P0", "53"].contains { line.contains(": \($0)") }
+        }
+    }
+
     /// Waits for a line that holds all of `parts`; nil: none came.
     @discardableResult
     func waitForLine(_ parts: String..., within seconds: Double = 180) -> String? {
@@ -266,10 +275,15 @@ final class Relay: Sendable {
     func ask(
         _ method: String, _ path: String, _ body: String = "", token: String? = Relay.apiToken
     ) throws -> HTTPMessage {
+        try insisting { try askOnce(method, path, body, token: token) }
+    }
+
+    /// Where 503 is an answer like the others.
+    func askOnce(
+        _ method: String, _ path: String, _ body: String = "", token: String? = Relay.apiToken
+    ) throws -> HTTPMessage {
         let headers = token.map { [("authorization", "Bearer \($0)")] } ?? []
-        return try insisting {
-            try HTTPClient(port: port).request(method, path, headers: headers, body: Array(body.utf8))
-        }
+        return try HTTPClient(port: port).request(method, path, headers: headers, body: Array(body.utf8))
     }
 
     static let apiToken = "token-of-the-scenarios-0123456789"

@@ -178,7 +178,7 @@ import Vocabulary
 
         for receiver in receivers { #expect(FaultTests.expectComplete(receiver, of: tally).duplicates == 0) }
         try FaultTests.expectSound(bed.ledger, of: tally)
-        #expect(tally.isServed, "\(tally.refusals) \(tally.unanswered)")
+        #expect(tally.isServed(by: [first, second]), "\(tally.refusals) \(tally.unanswered)")
         #expect(try bed.ledger.count("daemons") == 2)
         #expect(try bed.isAppUntouched())
         // Nothing was prepared, and no lock of a session is left.

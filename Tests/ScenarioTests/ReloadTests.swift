@@ -49,7 +49,7 @@ import Vocabulary
         let tally = try #require(load.finish())
         #expect(try relay.database.drained())
 
-        #expect(tally.isServed, "\(tally.refusals) \(tally.unanswered)")
+        #expect(tally.isServed(by: [relay]), "\(tally.refusals) \(tally.unanswered)")
         let receipts = FaultReceipts(first)
         #expect(receipts.missing(of: tally) == [] && receipts.duplicates(of: tally) == 0)
         #expect(FaultReceipts(second).duplicates == 0)

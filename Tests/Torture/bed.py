@@ -215,6 +215,8 @@ class Bed:
             self.expect(self.sender.begun, ledger)
         faults = (self.faults if self.plan.may_repeat else []) + self.stalls
         self.duplicates = oracle.examine(self.sender, self.receivers, ledger, self.findings, faults)
+        if not self.plan.may_repeat:
+            oracle.examine_left(self.receivers, ledger, self.findings, self.stalls)
         other = {answer: count for answer, count in self.sender.answers.items() if answer != "200"}
         if self.plan.only_200 and other:
             self.findings.add("webhooks that were not answered 200", other)

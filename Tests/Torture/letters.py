@@ -28,7 +28,7 @@ async def dead_letters(bed: Bed) -> None:
                 await bed.rest(0.3, 2)
                 await bed.rng.choice([faults.kill_daemon, faults.kill_daemon, faults.freeze_briefly])(bed)
         await gone.behave()
-        # The pause by one of the last answers may be written behind any resume but one that comes again.
+        # One of the last answers may pause it after any one resume: it is resumed until all is delivered.
         await bed.drained()
     finally:
         resuming.cancel()

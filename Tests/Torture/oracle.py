@@ -84,8 +84,9 @@ class Ledger:
     access: dict[tuple[str, str], bool]
     # Integration name: messages with an accepted attempt.
     accepted: dict[str, set[str]]
-    # Integration name: messages given up.
+    # Integration name: messages given up, and those with an attempt that timed out.
     dead: dict[str, set[str]]
+    timed_out: dict[str, set[str]]
     # Ids of events that neither their holder nor the holder's purchases lead to.
     unfindable: list[str]
 
@@ -110,6 +111,10 @@ class Ledger:
         dead = await rows(f"(i.name, {MESSAGE_ID})), '[]') FROM dead_letters d JOIN integrations i ON i.id = d.integration "
                           "JOIN messages m ON m.id = d.message JOIN events e ON e.id = m.event "
                           f"WHERE e.id > {after} AND m.type NOT LIKE 'posthouse.%'")
+        timed_out = await rows(f"(i.name, {MESSAGE_ID})), '[]') FROM attempts a "
+                               "JOIN integrations i ON i.id = a.integration "
+                               "JOIN messages m ON m.id = a.message JOIN events e ON e.id = m.event "
+                               f"WHERE e.id > {after} AND a.failure LIKE '%timed out%'")
         unfindable = await rows("(e.vendor_event_id)), '[]') FROM events e "
                                 f"WHERE e.id > {after} AND NOT e.stray AND e.holder <> '' "
                                 "AND NOT EXISTS (SELECT FROM entitlements n WHERE n.purchase = e.purchase "
@@ -117,7 +122,8 @@ class Ledger:
         return Ledger(
             {row[0]: (row[1], row[2], row[3]) for row in messages}, collections.Counter(dict(events)),
             collections.Counter(tuple(row) for row in transfers), {(row[0], row[1]): row[2] for row in access},
-            by_integration(accepted), by_integration(dead), [row[0] for row in unfindable])
+            by_integration(accepted), by_integration(dead), by_integration(timed_out),
+            [row[0] for row in unfindable])
 
 
 def by_integration(rows: list[list]) -> dict[str, set[str]]:
@@ -268,6 +274,17 @@ def examine_repeats(receiver: Receiver, findings: Findings, faults: list[Fault])
                 findings.add(f"{receiver.name}: duplicates that no fault explains",
                              f"{identifier} after {again - first:.2f} s")
     return explained
+
+
+def examine_left(receivers: list[Receiver], ledger: Ledger, findings: Findings, stalls: list[Fault]) -> None:
+    """Where nothing is broken the relay leaves before the answer only if the time of its attempt is over, which the
+    ledger says then: it cuts no attempt."""
+    for receiver in receivers:
+        for identifier, message in receiver.messages.items():
+            unexplained = [at for at in message.left
+                           if not any(stall.began - SLACK_S <= at <= stall.ended + SLACK_S for stall in stalls)]
+            if unexplained and identifier not in ledger.timed_out[receiver.name]:
+                findings.add(f"{receiver.name}: attempts that were cut before their time was over", identifier)
 
 
 def examine_order(receiver: Receiver, ledger: Ledger, findings: Findings) -> None:

@@ -40,6 +40,8 @@ class Message:
     accepted: list[float] = dataclasses.field(default_factory=list)
     # When the answer that refuses it for good had been written.
     refused: list[float] = dataclasses.field(default_factory=list)
+    # When the relay had closed the connection before it was answered.
+    left: list[float] = dataclasses.field(default_factory=list)
 
     @property
     def answered(self) -> list[float]:
@@ -192,7 +194,11 @@ class Conversation(asyncio.Protocol):
                 return True
 
     def answer(self, message: Message | None, headers: dict[str, str]) -> None:
-        if self.transport.is_closing() or self.is_left():
+        if self.transport.is_closing():
+            return
+        if self.is_left():
+            if message:
+                message.left.append(time.monotonic())
             return
         mood = self.receiver.mood_of_request(headers.get("webhook-id", ""))
         if mood == "accept":

@@ -57,6 +57,7 @@ enum EraseScans {
         let digest: Identifier
         let body: [UInt8]
         let answer: [UInt8]?
+        let eventID: [UInt8]?
         let reason: String
     }
 
@@ -91,6 +92,7 @@ enum EraseScans {
         "erase_scan_quarantine",
         """
         SELECT id, (\(isFound(in: "body")) OR answer IS NOT NULL AND \(isFound(in: "answer"))
+                    OR event_id IS NOT NULL AND \(isFound(in: "event_id"))
                     OR EXISTS (SELECT FROM unnest($1) AS w (needle)
                                WHERE position(w.needle IN convert_to(reason, 'UTF8')) > 0))
                AND ($4 IS NULL OR source = $4)
@@ -155,7 +157,8 @@ enum EraseScans {
         """, row: LockedDelivery.init)
 
     static let quarantined = Statement<Int64, Quarantined>(
-        "erase_quarantined", "SELECT body_digest, body, answer, reason FROM quarantine WHERE id = $1 FOR UPDATE",
+        "erase_quarantined",
+        "SELECT body_digest, body, answer, event_id, reason FROM quarantine WHERE id = $1 FOR UPDATE",
         row: Quarantined.init)
 
     /// Whether a receiver's answer in a failure text names a person, $1. The status before it is Posthouse's own word:

@@ -144,8 +144,8 @@ extension Erasure {
         return mentions
     }
 
-    /// Deletes quarantined bodies that name the person: nobody can read whose they are. A reason that alone has the id
-    /// may quote it, or have it for a word: then the reason goes, and the body stays.
+    /// Deletes quarantined bodies that name the person, or whose event's id does: nobody can read whose they are. A
+    /// reason that alone has the id may quote it, or have it for a word: then the reason goes, and the body stays.
     private func eraseQuarantine(in pool: Pool) async throws(DatabaseError) -> Int? {
         let ids = ids
         let sealed = ids.reduce(into: Set<[UInt8]>()) { $0.formUnion($1.sealedWords) }
@@ -153,7 +153,7 @@ extension Erasure {
         let found = try await scan(EraseScans.quarantine, for: needles, in: pool) {
             row, session throws(DatabaseError) in
             guard let kept = try session.run(EraseScans.quarantined, row).first else { return .nothing }
-            if [kept.body, kept.answer ?? []].contains(where: ids.occur(inUnreadable:)) {
+            if [kept.body, kept.answer ?? [], kept.eventID ?? []].contains(where: ids.occur(inUnreadable:)) {
                 if !isDry {
                     _ = try session.execute(EraseStatements.remember, [kept.digest])
                     _ = try session.run(QuarantineStatements.discard, [row])

@@ -80,6 +80,7 @@ package struct Importer: Sendable {
 
     private func commit(_ events: [Event], isApart: Bool) async throws(DatabaseError) -> [Outcome] {
         var mode = WriteMode(events: events.count, copiedEventsMin: Limits.recordCopiedEventsMin)
+        var isCaughtUp = false
         for attempt in 1... {
             do throws(DatabaseError) {
                 let committed = try await transact(events, mode, isApart: isApart)
@@ -95,6 +96,9 @@ package struct Importer: Sendable {
                     case .conditionFailed: .refused(reason: "what is known of its token does not fit it")
                     }
                 }
+            } catch  where error.isOfDrawnIDs && !isCaughtUp {
+                isCaughtUp = true
+                await pool.catchUpSequences()
             } catch  where mode != .insertIfAbsent && error.isThereAlready {
                 mode = .insertIfAbsent
             } catch

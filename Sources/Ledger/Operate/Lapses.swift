@@ -67,13 +67,15 @@ package struct Lapses: Sendable {
         }
     }
 
-    /// The integrations that ask for lapses of some source and environment.
+    /// The integrations that ask for lapses of some source and environment. One that was first seen under a clock ahead
+    /// counts as seen now: it would get no lapse until it is that time.
     private func asking() async throws -> [Lapse.Asking] {
         let wanted = routes.current.all.filter { $0.integration.names(type: Self.type) }
         if wanted.isEmpty { return [] }
         let rows = wanted.map(\.row)
         let created = try await pool.withSession { session throws(DatabaseError) in
-            Dictionary(firstOf: try session.run(LapseStatements.created, rows))
+            _ = try session.execute(LapseStatements.correct, ())
+            return Dictionary(firstOf: try session.run(LapseStatements.created, rows))
         }
         return wanted.compactMap { route in
             created[route.row].map { Lapse.Asking(route: route, createdAt: $0) }
@@ -264,6 +266,8 @@ enum LapseStatements {
         }
     }
 
+    static let correct = Statement<(), ()>(
+        "lapse_correct", "UPDATE integrations SET created_at = now() WHERE created_at > now()")
     static let created = Statement<[Int32], (Int32, Timestamp)>(
         "lapse_created",
         """

@@ -40,14 +40,8 @@ enum PeriodTables {
                coalesce(pg_sequence_last_value('message_ids'::regclass), 0)
         """)
     static let begin = Statement<Int64, ()>("period_begin", "INSERT INTO periods (id) VALUES ($1)")
-    /// Ends what a clock ahead has left: until it is that time, no period would end, and no lapse be announced to an
-    /// integration that was first seen then.
     static let correct = Statement<(), ()>(
-        "period_correct",
-        """
-        WITH seen AS (UPDATE integrations SET created_at = now() WHERE created_at > now())
-        UPDATE periods SET began_at = now() WHERE began_at > now()
-        """)
+        "period_correct", "UPDATE periods SET began_at = now() WHERE began_at > now()")
     static let end = Statement<Int64, ()>("period_end", "DELETE FROM periods WHERE id = $1")
     /// The next id is the one after `$1`, where it is not above that already; of messages first, so that none lies in a
     /// period before its event's. Needs the privilege UPDATE.

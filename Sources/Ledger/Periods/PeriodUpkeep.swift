@@ -22,6 +22,7 @@ extension Upkeep {
             let isBegun = try session.transaction { session throws(DatabaseError) in
                 try PeriodTables.lock(on: session)
                 try PeriodTables.catchUp(on: session)
+                // A clock that was ahead then would let no period end until it is there.
                 _ = try session.execute(PeriodTables.correct, ())
                 guard let period = try PeriodTables.facts(on: session).due(retention) else { return false }
                 // Partitions whose ids never come would soon look as if their time were over.

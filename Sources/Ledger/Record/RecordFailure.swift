@@ -68,12 +68,22 @@ extension DatabaseError {
 
     /// Whether the ids that were drawn are the cause: no partition takes them, or rows have them already, because a
     /// sequence is behind its table (`PeriodTables.catchUp`).
-    var isOfDrawnIDs: Bool { isWithoutPartition || isOfTakenID }
+    package var isOfDrawnIDs: Bool { isWithoutPartition || isOfTakenID }
 
-    /// The primary key of a partition is named after the partition.
     private var isOfTakenID: Bool {
         guard case .refused(let refusal) = self, isThereAlready, let key = refusal.constraint else { return false }
-        return key.contains("_pkey") && PeriodTables.drawn.contains { key.hasPrefix("\($0)_") }
+        return Self.isOfDrawnID(key: key)
+    }
+
+    /// Whether a key is of `PeriodTables.drawn`: one of a partition is named after that (`events_4`, `events_kept_4`).
+    static func isOfDrawnID(key: String) -> Bool {
+        PeriodTables.drawn.contains { table in
+            guard key.hasPrefix("\(table)_") else { return false }
+            let rest = key.dropFirst(table.count + 1)
+            return rest.hasPrefix("pkey")
+                || rest.contains("_pkey")
+                    && (rest.first?.isNumber == true || ["kept_", "before_"].contains { rest.hasPrefix($0) })
+        }
     }
 
     /// Whether a row that was taken for new exists already (unique_violation).

@@ -184,7 +184,7 @@ package struct Recorder: Sendable {
                 }
             } catch let error as DatabaseError where error.isOfDrawnIDs && !isCaughtUp {
                 isCaughtUp = true
-                await catchUp()
+                await pool.catchUpSequences()
             } catch let error as DatabaseError where mode != .insertIfAbsent && error.isThereAlready {
                 mode = .insertIfAbsent
             } catch let error as DatabaseError where error.isOfFormBefore && recording.ledgerForm < .timedKeys {
@@ -194,18 +194,6 @@ package struct Recorder: Sendable {
             }
         }
         preconditionFailure("the loop ends by returning or throwing")
-    }
-
-    /// Moves on sequences that are behind their tables, before what failed by that is tried once more. A daemon that
-    /// serves meets them where it is led to a logical subscriber. Where this fails, that fails again, and upkeep says
-    /// why.
-    private func catchUp() async {
-        try? await pool.withSession { session throws(DatabaseError) in
-            try session.transaction { session throws(DatabaseError) in
-                try PeriodTables.lock(on: session)
-                try PeriodTables.catchUp(on: session)
-            }
-        }
     }
 
     /// Sets `statement_timeout` to `Limits.isolationStatementTimeout`, unless the session's is shorter, and
@@ -318,7 +306,7 @@ package struct Recorder: Sendable {
                 if let row { observe(.quarantined(source: body.source, quarantine: row, reason: body.reason)) }
             }
         } catch  where error.isOfDrawnIDs && !isCaughtUp {
-            await catchUp()
+            await pool.catchUpSequences()
             await quarantine(bodies, apartUntil: deadline, isCaughtUp: true)
         } catch  where bodies.count > 1 && (error.mayBeOneEvent || error.isRetryable) {
             let deadline = ContinuousClock.Instant.now + Limits.isolationTimeout

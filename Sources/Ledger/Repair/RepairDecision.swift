@@ -87,7 +87,8 @@ struct RepairDecision {
             case .entitlements:
                 history.entitlements.contains { entitlement in
                     guard let found = rebuilt.access[entitlement.holder]?.access else { return true }
-                    return found.asOf < entitlement.access.asOf || entitlement.event.map { !rows.contains($0) } ?? false
+                    return found.asOf < entitlement.access.asOf && !rebuilt.endsEarlier(found, than: entitlement)
+                        || entitlement.event.map { !rows.contains($0) } ?? false
                 }
             case .transfers:
                 history.transfers.contains { $0.ordinal > numbers[$0.pair] ?? 0 || !rows.contains($0.event) }
@@ -108,12 +109,20 @@ extension PurchaseState {
 }
 
 extension Rebuilding.Result {
+    private func isStated(_ holder: Holder, _ time: Timestamp) -> Bool {
+        changeTimes.contains(time) || namelessTimes.contains(time)
+            || stated.contains(Rebuilding.Statement(holder: holder, at: time))
+    }
+
+    /// Whether access that is stored as ended had ended before, and what ended it by the stored rows is not missing: a
+    /// daemon of an older version took an end for this holder's that is whoever's has the purchase. Access that is
+    /// stored as active is not judged so: a webhook that is missing may be why it was this holder's.
+    fileprivate func endsEarlier(_ found: Access, than stored: PurchaseHistory.Entitlement) -> Bool {
+        !found.isActive && !stored.access.isActive && isStated(stored.holder, stored.access.asOf)
+    }
+
     /// Whether the webhooks state everything that a state names, and as many transfers.
     fileprivate func explains(_ other: PurchaseState) -> Bool {
-        func isStated(_ holder: Holder, _ time: Timestamp) -> Bool {
-            changeTimes.contains(time) || namelessTimes.contains(time)
-                || stated.contains(Rebuilding.Statement(holder: holder, at: time))
-        }
         guard other.facts.allSatisfy({ isStated($0.holder, $0.at) }),
             (other.registers + other.earlier).allSatisfy({ isStated($0.holder, $0.at) }),
             other.moves.allSatisfy({ changeTimes.contains($0.at) }),

@@ -98,6 +98,17 @@ package enum Quarantine {
     package static func record(
         _ id: Int64, as event: Event, routes: [RoutedIntegration], rules: [String: SourceRules], in pool: Pool
     ) async throws(DatabaseError) -> Outcome {
+        do throws(DatabaseError) {
+            return try await recordOnce(id, as: event, routes: routes, rules: rules, in: pool)
+        } catch  where error.isOfDrawnIDs {
+            await pool.catchUpSequences()
+            return try await recordOnce(id, as: event, routes: routes, rules: rules, in: pool)
+        }
+    }
+
+    private static func recordOnce(
+        _ id: Int64, as event: Event, routes: [RoutedIntegration], rules: [String: SourceRules], in pool: Pool
+    ) async throws(DatabaseError) -> Outcome {
         // The attempt that finds that the source has changes of holders is followed by one that looks them up.
         let changing = ChangingSources()
         let (outcome, blocked) = try await pool.retriedDecidedTransaction {

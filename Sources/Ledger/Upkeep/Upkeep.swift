@@ -60,6 +60,13 @@ package struct Upkeep: Sendable {
         FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
         WHERE i.inhparent = 'attempts'::regclass AND c.relname ~ '^attempts_[0-9]{8}$'
         """, row: { (name: String, day: Int32) in (name, day) })
+    /// Days that logical replication does not know the rows of (M0020_replica_identity.sql).
+    static let unidentified = Statement<(), String>(
+        "upkeep_unidentified",
+        """
+        SELECT c.oid::regclass::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        WHERE i.inhparent = 'attempts'::regclass AND c.relreplident <> 'f' AND pg_has_role(c.relowner, 'USAGE')
+        """)
     static let lockStatement = Statement<Int64, ()>("upkeep_lock", "SELECT FROM pg_advisory_xact_lock($1)")
 
     /// Makes the partitions of the coming days; runs at start and then every hour. Daemons that start together take
@@ -107,6 +114,10 @@ package struct Upkeep: Sendable {
         let missing = days.filter { !existing.contains($0) }
         for day in missing { try session.script(createPartition(day)) }
         try PeriodTables.giveToOwner(missing.map(partition), on: session)
+        // Made by an older daemon beside this one.
+        for name in try session.run(unidentified, ()) {
+            try session.script("ALTER TABLE \(name) REPLICA IDENTITY FULL")
+        }
     }
 
     /// Sets the limit for the current transaction.

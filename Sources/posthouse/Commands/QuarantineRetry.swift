@@ -147,7 +147,7 @@ struct QuarantineRetry {
                 id, as: event, routes: routes, rules: SourceRules.byName(configuration), in: pool)
         } catch {
             // Any other error may be gone next time, and says nothing of the body.
-            guard error.isDataError else { throw error }
+            guard error.isDataError, !error.isOfDrawnIDs else { throw error }
             let reason = "the database cannot store it: \(error)"
             if isLine { return .kept(reason: reason) }
             return try await keep(id, reason)

@@ -178,7 +178,8 @@ enum TraceJSON {
         json.member("integration", delivery.integration)
         switch delivery.state {
         case .delivered: json.member("state", "delivered")
-        case .discardedOrReplayed: json.member("state", "discarded_or_replayed")
+        // The word that scripts know.
+        case .discardedOrReplayed: json.member("state", "given_up")
         case .waiting(let dueAt, let isBlocked, let isPaused):
             json.member("state", "waiting")
             json.member("due_at", dueAt)
