@@ -7,6 +7,7 @@ import pathlib
 import time
 
 import beside
+import disk
 import goals_backlog
 import goals_delivery
 import goals_ingest
@@ -32,6 +33,8 @@ GROWTH = "growth"
 IMPORT = "import"
 # Only where it is asked for: it is no goal.
 SETTINGS = "settings"
+# The same.
+DISK = "disk"
 # Seconds of load of one measurement.
 SECONDS, QUICK_SECONDS = 10, 2
 
@@ -56,8 +59,8 @@ def arguments() -> argparse.Namespace:
     if given.seconds is not None and given.seconds < 1:
         parser.error("at least one second")
     for goal in given.goals:
-        if goal not in [*GOALS, GROWTH, IMPORT, SETTINGS]:
-            parser.error(f"there is no goal {goal}: {', '.join(GOALS)}, {GROWTH}, {IMPORT}, {SETTINGS}")
+        if goal not in [*GOALS, GROWTH, IMPORT, SETTINGS, DISK]:
+            parser.error(f"there is no goal {goal}: {', '.join(GOALS)}, {GROWTH}, {IMPORT}, {SETTINGS}, {DISK}")
     if given.repetitions < 1:
         parser.error("at least one repetition")
     return given
@@ -100,6 +103,9 @@ def measure(bench: Bench, wanted: set[str]) -> list[Row]:
     if SETTINGS in wanted:
         print(f"{SETTINGS}: {(settings.__doc__ or '').splitlines()[0]}", flush=True)
         rows += settings.measure(bench)
+    if DISK in wanted:
+        print(f"{DISK}: {(disk.__doc__ or '').splitlines()[0]}", flush=True)
+        rows += disk.measure(bench)
     return rows
 
 
