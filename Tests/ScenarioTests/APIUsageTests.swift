@@ -173,13 +173,13 @@ import Vocabulary
         defer { isOver.change { $0 = true } }
         // Webhooks go on until each reader was answered five times beside them.
         var posted = 0
-        while posted < 3_000, !answers.read({ $0.allSatisfy { $0[200] ?? 0 >= 5 } }) || posted < 100 {
+        while posted < 30_000, !answers.read({ $0.allSatisfy { $0[200] ?? 0 >= 5 } }) || posted < 100 {
             posted += 1
             #expect(connection.store(Webhook("ACTIVATE", .user("v"), purchase: "subs_\(100 + posted)")))
         }
         isOver.change { $0 = true }
         let counts = answers.current
-        #expect(posted < 3_000, "readers starve: \(counts)")
+        #expect(posted < 30_000, "readers starve: \(counts)")
         // A machine that stands still for 8 s answers each of them 503, once.
         #expect(counts.allSatisfy { Set($0.keys).isSubset(of: [200, 503]) && $0[503] ?? 0 <= 2 }, "\(counts)")
         // The same of the webhooks, which come one after the other.

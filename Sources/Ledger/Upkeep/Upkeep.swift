@@ -66,6 +66,7 @@ package struct Upkeep: Sendable {
         """
         SELECT c.oid::regclass::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
         WHERE i.inhparent = 'attempts'::regclass AND c.relreplident <> 'f' AND pg_has_role(c.relowner, 'USAGE')
+        ORDER BY c.relname
         """)
     static let lockStatement = Statement<Int64, ()>("upkeep_lock", "SELECT FROM pg_advisory_xact_lock($1)")
 
@@ -111,13 +112,14 @@ package struct Upkeep: Sendable {
         _ = try session.run(lockStatement, session.lockKey(lock))
         let existing = Set(try session.run(partitions, ()).map(\.day))
         if let limit { try session.script(lockTimeout(limit)) }
+        // Made by an older daemon beside this one. Before the default one is locked, and in order: who reads all of
+        // them locks them so.
+        let older = try session.run(unidentified, ())
+        if !older.isEmpty { try session.script("LOCK TABLE ONLY attempts IN SHARE UPDATE EXCLUSIVE MODE") }
+        for name in older { try session.script("ALTER TABLE \(name) REPLICA IDENTITY FULL") }
         let missing = days.filter { !existing.contains($0) }
         for day in missing { try session.script(createPartition(day)) }
         try PeriodTables.giveToOwner(missing.map(partition), on: session)
-        // Made by an older daemon beside this one.
-        for name in try session.run(unidentified, ()) {
-            try session.script("ALTER TABLE \(name) REPLICA IDENTITY FULL")
-        }
     }
 
     /// Sets the limit for the current transaction.
