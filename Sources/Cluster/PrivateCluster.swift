@@ -81,7 +81,8 @@ package actor PrivateCluster {
     deinit { supervisor?.cancel() }
 
     /// Stops the server: fast (a checkpoint, no waiting for clients), then harder. Returns when it is gone, within the
-    /// sum of the stop time-outs of `ClusterLimits`: longer than a service manager waits that is not asked for time.
+    /// sum of the stop time-outs and `orphanTimeout` of `ClusterLimits`: longer than a service manager waits that is
+    /// not asked for time.
     package func stop() async {
         guard state != .stopped else { return }
         state = .stopped

@@ -15,7 +15,7 @@ struct RelaySpool: Sendable {
 
     init(_ opening: SpoolOpening, beside pool: Pool) {
         self.opening = opening
-        fallback = SpoolFallback(spool: { opening.current }, isReachable: { pool.isReachable })
+        fallback = SpoolFallback(opening, isReachable: { pool.isReachable })
         drain = SpoolDrain(mayRecord: { pool.isReachable })
     }
 

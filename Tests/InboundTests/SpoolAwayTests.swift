@@ -17,20 +17,24 @@ struct SpoolAwayTests {
     func away() async throws {
         let directory = NSTemporaryDirectory() + "/phaway-\(UUID().uuidString)"
         defer { try? FileManager.default.removeItem(atPath: directory) }
-        let opened = Replaceable<Spool?>(nil)
+        let opening = SpoolOpening(
+            away: "a test", every: .zero,
+            open: {
+                try await Spool.open(
+                    directory: directory, bytesMax: 1 << 30, now: { Timestamp(milliseconds: 0) }, observe: { _ in })
+            }, observe: { _ in })
         let queue = RecordQueue(writers: 1)
         let path = InboundPath(
             source: Self.source, adapter: Sessions(), queue: queue,
-            spooling: SpoolFallback(spool: { opened.current }, isReachable: { false }),
+            spooling: SpoolFallback(opening, isReachable: { false }),
             now: { Timestamp(milliseconds: 0) }, observe: { _ in })
         let head = IncomingHead(method: "POST", target: "/ingest/sessions")
         let request = IncomingRequest(head: head, body: Array(SessionsFixtures.login.utf8), startedAt: .now())
         path.take(request) { _ in }
         #expect(queue.depth == 1)
 
-        let spool = try await Spool.open(
-            directory: directory, bytesMax: 1 << 30, now: { Timestamp(milliseconds: 0) }, observe: { _ in })
-        opened.replace(spool)
+        let opened = await opening.opened()
+        let spool = try #require(opened)
         let status = await withCheckedContinuation { (continuation: CheckedContinuation<Int, Never>) in
             path.take(request) { continuation.resume(returning: $0.status) }
         }

@@ -88,6 +88,21 @@ struct LaggingSequenceTests {
         }
     }
 
+    @Test("Dead letters, of which a relay message is written, are settled when they are tried again")
+    func settling() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a"), .named("ops", events: ["posthouse.integration.dead"])])
+            daemon.open("a")
+            await daemon.record((0..<3).map { .sample("A\($0)", purchase: "a\($0)") })
+            let batch = daemon.inbox.take().map { $0.settled(.dead(reason: "no"), status: 400, failure: "no") }
+            try ledger.psql("SELECT setval('event_ids', \(Period.firstID(1) - 1))")
+            await #expect(throws: SettleFailure.self) { _ = try await daemon.queue.settle(batch) }
+            _ = try await daemon.queue.settle(batch)
+            #expect(try ledger.psql("SELECT count(*) FROM dead_letters") == "3")
+            #expect(try ledger.psql("SELECT count(*) FROM events WHERE type = 'posthouse.integration.dead'") == "1")
+        }
+    }
+
     @Test("Where the role may not move them the webhook comes again: it is not the reason")
     func forbidden() async throws {
         try await TestLedger.run { ledger in

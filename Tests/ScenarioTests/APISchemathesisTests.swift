@@ -14,8 +14,8 @@ import Vocabulary
         "schemathesis finds nothing",
         .enabled(if: isThere, "set POSTHOUSE_TEST_PYTHON to a Python with the package schemathesis"))
     func nothingIsFound() throws {
-        // What this seed finds it finds again; a 503 of a machine that stands still it does not. No such machine is the
-        // reason of a 500, and whatever came once is in the log.
+        // A machine that stands still causes a 503, which a second run does not show; it never causes a 500. The seed
+        // makes both runs ask the same.
         var found = try run()
         if !found.isEmpty, !found.contains("[500]") {
             print("schemathesis runs again: \(found)")

@@ -21,11 +21,11 @@ final class FaultLoad: Sendable {
         var longestAnswerSeconds = 0.0
         var connectionsLeft = 0
 
-        /// Whether all was answered, and nothing refused but what a machine that stands still refuses: what is under
-        /// way for 8 s is answered 503. That a statement was refused is never the reason.
+        /// Whether every request was answered, and at most 19 with 503, which is what a webhook gets when the machine
+        /// stands still for its 8 s.
         func isServed(by relays: [Relay]) -> Bool {
             unanswered == 0 && Set(refusals.keys).isSubset(of: [503]) && refusals[503] ?? 0 < 20
-                && relays.allSatisfy(\.refusedStatements.isEmpty)
+                && relays.allSatisfy(\.refusalsByFault.isEmpty)
         }
     }
 

@@ -33,7 +33,7 @@ extension FaultTests {
         for receiver in receivers { #expect(Self.expectComplete(receiver, of: tally).duplicates == 0) }
         try Self.expectSound(database, of: tally)
         #expect(try database.count("daemons") == 2)
-        #expect(tally.isServed(by: relays), "\(tally.refusals) \(relays.flatMap(\.refusedStatements))")
+        #expect(tally.isServed(by: relays), "\(tally.refusals) \(relays.flatMap(\.refusalsByFault))")
         for relay in relays { #expect(relay.stop() == .exited(0)) }
         #expect(try database.leftBehind() == 0)
     }

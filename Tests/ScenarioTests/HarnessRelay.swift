@@ -204,12 +204,14 @@ final class Relay: Sendable {
     /// What the daemon that was started last said on standard error.
     var lines: [String] { child?.errors ?? [] }
 
-    /// Webhooks that were answered 503 because the database refused a statement, and not for want of time, of room, or
-    /// of a session.
-    var refusedStatements: [String] {
-        lines.filter { line in
-            line.contains("with 503: the database refused")
-                && !["55P03", "57014", "57P0", "25P0", "53"].contains { line.contains(": \($0)") }
+    /// Lines of webhooks answered 503 for a reason that no slow machine gives.
+    var refusalsByFault: [String] {
+        let faults = ["this daemon is stopping", "the database and the program disagree"]
+        // For want of time, of room, or of a session.
+        let slow = ["55P03", "57014", "57P0", "25P0", "53"]
+        return lines.filter { line in
+            faults.contains { line.contains("with 503: \($0)") }
+                || line.contains("with 503: the database refused") && !slow.contains { line.contains(": \($0)") }
         }
     }
 

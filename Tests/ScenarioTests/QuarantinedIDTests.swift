@@ -75,7 +75,7 @@ import Testing
         #expect(try post(to: relay) == 200)
         relay.kill()
         try cluster.start()
-        // Of no data error the command does not know what becomes, and ends: as if it were killed there.
+        // An error that is not about the data ends the command, as if it were killed there.
         try refuse(by: relay.database, with: "P0001")
         let cut = try relay.command("spool", "record", "--config", relay.configuration)
         #expect(cut.end != .exited(0) && cut.errors.contains("not now"), "\(cut)")

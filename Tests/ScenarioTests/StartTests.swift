@@ -101,7 +101,7 @@ import Vocabulary
         #expect(left.isEmpty, "its lease is given back: \(left) \(child.errors)")
     }
 
-    /// A start that is held up once it has registered, is told to end, and can go on then; at its end.
+    /// Starts a daemon, holds it up once it has registered, sends SIGTERM, lets it go on, and waits for its end.
     private func registeredAndEnded(_ relay: Relay, _ database: Database) throws -> ChildProcess {
         let holder = try ChildProcess([
             TestCluster.psql, "-X", "-q", "-d", database.connectionString, "-c",

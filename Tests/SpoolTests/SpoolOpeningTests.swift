@@ -49,6 +49,14 @@ struct SpoolOpeningTests {
         return false
     }
 
+    private func write(to spool: Spool) async -> Spool.Answer {
+        await withCheckedContinuation { continuation in
+            let webhook = SpooledWebhook(
+                source: "shop", receivedAt: Timestamp(milliseconds: 1), headers: [], body: Array("{}".utf8))
+            spool.write(webhook, because: "a test") { continuation.resume(returning: $0) }
+        }
+    }
+
     @Test("It is tried again until it can be opened, which the journal hears once")
     func opened() async throws {
         let place = try Place()
@@ -65,18 +73,13 @@ struct SpoolOpeningTests {
         let again = await opening.opened()
         #expect(again === spool)
         #expect(place.warnings.count == 1 && place.warnings.first?.contains("opened now") == true)
-        let answer = await withCheckedContinuation { (continuation: CheckedContinuation<Spool.Answer, Never>) in
-            let webhook = SpooledWebhook(
-                source: "shop", receivedAt: Timestamp(milliseconds: 1), headers: [], body: Array("{}".utf8))
-            spool.write(webhook, because: "a test") { continuation.resume(returning: $0) }
-        }
-        #expect(answer == .written)
+        #expect(await write(to: spool) == .written)
         await opening.close()
         let afterwards = await opening.opened()
         #expect(opening.current == nil && opening.obstacle == nil && afterwards == nil)
     }
 
-    @Test("Closed or given up while it is away, it is not waited for, and no spool is left open")
+    @Test("Closed or given up while it is away, it is not waited for")
     func closed() async throws {
         let place = try Place()
         let opening = place.opening()
@@ -93,5 +96,29 @@ struct SpoolOpeningTests {
         givenUp.cancel()
         let none = await givenUp.value
         #expect(none == nil && patient.obstacle == "a file is there")
+    }
+
+    @Test("Closed while an attempt is under way, it closes the spool that this one opens")
+    func closedMeanwhile() async throws {
+        let place = try Place()
+        try place.clear()
+        let itself = Replaceable<SpoolOpening?>(nil)
+        let late = Replaceable<Spool?>(nil)
+        let opening = SpoolOpening(
+            away: "a file is there", every: .milliseconds(5),
+            open: {
+                let spool = try await Spool.open(
+                    directory: place.directory, bytesMax: 1 << 30, now: { Timestamp(milliseconds: 1_000) },
+                    observe: place.observe)
+                late.replace(spool)
+                await itself.current?.close()
+                return spool
+            }, observe: place.observe)
+        itself.replace(opening)
+        let none = await opening.opened()
+        #expect(none == nil && opening.current == nil && place.warnings.isEmpty)
+        let spool = try #require(late.current)
+        #expect(await write(to: spool) == .refused(reason: "the daemon stops"))
+        itself.replace(nil)
     }
 }

@@ -168,8 +168,8 @@ class Test:
             fault.in_flight = await oracle.leased(self.server)
 
     async def check_keepalives(self) -> None:
-        """A host that vanishes in the middle of a message holds its locks until PostgreSQL's kernel notices. One that
-        connects has asked for nothing yet."""
+        """A host that vanishes in the middle of a message holds its locks until PostgreSQL's kernel notices. A
+        connection that is still being made has no keepalive yet."""
         deadline = time.monotonic() + SETTLE_S
         while True:
             sockets = subprocess.run(

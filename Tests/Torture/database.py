@@ -76,7 +76,7 @@ class Server(Cluster):
                 raise BenchError(f"psql did not end within {patience_s} s: {sql[:80]}") from None
             if process.returncode == 0:
                 return out.decode().rstrip("\n")
-            # Those before it may not have left their places to the superuser yet.
+            # Sessions that are ending may still hold the places kept for the superuser.
             if b"too many clients" not in error or time.monotonic() > deadline:
                 raise BenchError(f"psql: {error.decode().strip()[:300]}")
             await asyncio.sleep(0.1)

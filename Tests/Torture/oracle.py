@@ -16,7 +16,8 @@ from sender import Sender
 SLACK_S = 1.0
 # Longer than it takes from a receiver's answer to its settling, while nothing is broken but the machine is busy.
 SETTLED_S = 10.0
-# Shorter than what is left of a lease at least (Limits.leaseDuration, leaseRenewal): then another daemon takes over.
+# Shorter than the least that is left of a lease (Limits.leaseDuration, leaseRenewal), after which another daemon takes
+# over.
 LEASED_S = 8
 EXAMPLES = 3
 # Of messages m joined with their events e: what passes an event on has the event's key.

@@ -22,7 +22,7 @@ package final class SpoolFallback: Sendable {
         var isSilentUntil: ContinuousClock.Instant?
     }
 
-    private let openSpool: @Sendable () -> Spool?
+    private let opening: SpoolOpening
     private let isReachable: @Sendable () -> Bool
     private let state = Mutex(State())
     private let (entered, enter) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
@@ -31,18 +31,18 @@ package final class SpoolFallback: Sendable {
     private static let askingReason = "it could not be asked about in time"
 
     /// - Parameters:
-    ///   - spool: nil, for as long as it cannot be opened: webhooks are answered as without one.
+    ///   - opening: while its spool is away, webhooks are answered as without one.
     ///   - isReachable: whether the database is, as far as it is known.
-    package init(spool: @escaping @Sendable () -> Spool?, isReachable: @escaping @Sendable () -> Bool) {
-        openSpool = spool
+    package init(_ opening: SpoolOpening, isReachable: @escaping @Sendable () -> Bool) {
+        self.opening = opening
         self.isReachable = isReachable
     }
 
     package convenience init(spool: Spool, isReachable: @escaping @Sendable () -> Bool) {
-        self.init(spool: { spool }, isReachable: isReachable)
+        self.init(SpoolOpening(spool), isReachable: isReachable)
     }
 
-    var spool: Spool? { openSpool() }
+    var spool: Spool? { opening.current }
 
     /// Why the ledger would not take a webhook that came now; nil: it may take it. After a silence one is tried again
     /// now and then, whatever waits in the spool.

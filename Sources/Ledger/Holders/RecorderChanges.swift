@@ -68,6 +68,9 @@ extension Recorder {
         }
         do {
             return try await apply(WriteMode(events: 1, copiedEventsMin: copiedEventsMin))
+        } catch let error as DatabaseError where error.isOfDrawnIDs {
+            await pool.catchUpSequences()
+            return try await apply(.insertIfAbsent)
         } catch let error as DatabaseError where error.isThereAlready {
             return try await apply(.insertIfAbsent)
         }

@@ -106,8 +106,7 @@ package struct Importer: Sendable {
             {
                 // In halves: the other lines do not wait, nor do webhooks for what a larger part has locked.
                 throw error
-            } catch  where error.isCollision || error.isLockTimeout || error.isOfFormBefore || error.isWithoutPartition
-            {
+            } catch  where error.isCollision || error.isLockTimeout || error.isOfFormBefore {
                 if attempt >= Recorder.collisionsMax { throw error }
             }
         }

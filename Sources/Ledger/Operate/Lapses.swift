@@ -67,8 +67,8 @@ package struct Lapses: Sendable {
         }
     }
 
-    /// The integrations that ask for lapses of some source and environment. One that was first seen under a clock ahead
-    /// counts as seen now: it would get no lapse until it is that time.
+    /// The integrations that ask for lapses of some source and environment. One that was first seen under a clock more
+    /// than a day ahead counts as seen now: it would get no lapse until it is that time.
     private func asking() async throws -> [Lapse.Asking] {
         let wanted = routes.current.all.filter { $0.integration.names(type: Self.type) }
         if wanted.isEmpty { return [] }
@@ -267,7 +267,7 @@ enum LapseStatements {
     }
 
     static let correct = Statement<(), ()>(
-        "lapse_correct", "UPDATE integrations SET created_at = now() WHERE created_at > now()")
+        "lapse_correct", "UPDATE integrations SET created_at = now() WHERE created_at > now() + interval '1 day'")
     static let created = Statement<[Int32], (Int32, Timestamp)>(
         "lapse_created",
         """

@@ -46,6 +46,8 @@ extension Queue {
             }
         } catch {
             dispatchBuffer.failed(error)
+            // What is refused is tried again in parts.
+            if error.isOfDrawnIDs { await pool.catchUpSequences() }
             if case DatabaseError.commitUnknown = error { report(error, doing: "settling \(batch.count) deliveries") }
             throw SettleFailure(error)
         }

@@ -60,8 +60,8 @@ extension DatabaseError {
         return refusal.sqlState.isDataError || refusal.sqlState.conditionClass == "54"
     }
 
-    /// Whether no partition takes the ids that were drawn (`PeriodTables`): an attempt draws others.
-    var isWithoutPartition: Bool {
+    /// Whether no partition takes the ids that were drawn (`PeriodTables`).
+    private var isWithoutPartition: Bool {
         guard case .refused(let refusal) = self, refusal.sqlState.code == "23514" else { return false }
         return refusal.constraint == nil || refusal.constraint == PeriodSwitch.check
     }

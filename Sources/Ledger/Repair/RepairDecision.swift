@@ -114,9 +114,9 @@ extension Rebuilding.Result {
             || stated.contains(Rebuilding.Statement(holder: holder, at: time))
     }
 
-    /// Whether access that is stored as ended had ended before, and what ended it by the stored rows is not missing: a
-    /// daemon of an older version took an end for this holder's that is whoever's has the purchase. Access that is
-    /// stored as active is not judged so: a webhook that is missing may be why it was this holder's.
+    /// Whether access that is stored as ended ended earlier by the webhooks, and the statement that the stored end is
+    /// from is there. Older versions took an end that concerns whoever has the purchase for a former holder's. Not for
+    /// active access: a missing webhook may have given it to this holder.
     fileprivate func endsEarlier(_ found: Access, than stored: PurchaseHistory.Entitlement) -> Bool {
         !found.isActive && !stored.access.isActive && isStated(stored.holder, stored.access.asOf)
     }

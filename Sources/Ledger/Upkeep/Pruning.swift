@@ -51,7 +51,14 @@ extension Upkeep {
         _ name: String, ifEmpty: Bool = false, on session: borrowing Session
     ) throws(DatabaseError) {
         let drop = "DROP TABLE IF EXISTS \(name)"
-        let guarded = "IF NOT EXISTS (SELECT FROM \(name)) THEN \(drop); END IF"
+        // One daemon at a time, and the table's lock first, as DROP takes it. A second IF, because the first may not
+        // name what is gone.
+        let guarded = """
+            LOCK TABLE ONLY attempts IN SHARE UPDATE EXCLUSIVE MODE;
+            IF to_regclass('\(name)') IS NOT NULL THEN
+                IF NOT EXISTS (SELECT FROM \(name)) THEN \(drop); END IF;
+            END IF
+            """
         try session.transaction { session throws(DatabaseError) in
             try session.script(
                 "\(lockTimeout(lockWaitMax)); " + (ifEmpty ? "DO $$ BEGIN \(guarded); END $$" : drop))
