@@ -106,6 +106,7 @@ let package = Package(
                 .embedInCode("Schema/Migrations/M0018_lock_salt.sql"),
                 .embedInCode("Schema/Migrations/M0019_event_id.sql"),
                 .embedInCode("Schema/Migrations/M0020_replica_identity.sql"),
+                .embedInCode("Schema/Migrations/M0021_said_names.sql"),
             ],
             swiftSettings: sharedSettings),
         .target(

@@ -14,6 +14,10 @@ package struct Fact: Hashable, Sendable {
         /// `holder` is the account behind the purchase, whether it runs or not: facts that name no account are of this
         /// holder from then on.
         case naming
+        /// The store has `holder` as the account behind the purchase, and repeats it in each event, also where the app
+        /// has passed the purchase on since. So it is news only where it is not what the store said before; then it
+        /// counts as a naming does, and also against whoever has the purchase.
+        case said
     }
 
     package let kind: Kind

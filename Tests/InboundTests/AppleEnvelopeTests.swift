@@ -74,7 +74,7 @@ struct AppleEnvelopeTests {
                 "DID_RENEW", transaction: [("originalTransactionId", original), ("transactionId", own)]))
         #expect(event.purchase?.key == key)
         #expect(event.transaction?.storeTransactionID == transaction)
-        #expect(event.facts.count == (key == nil ? 0 : 1), "a fact needs a purchase")
+        #expect(event.stated.count == (key == nil ? 0 : 1), "a fact needs a purchase")
         #expect((event.holder == nil) == (key == nil))
     }
 
@@ -99,7 +99,7 @@ struct AppleEnvelopeTests {
         #expect(event.purchase?.kind == .subscription && event.type == "SUBSCRIPTION_REFUNDED_REVOKED")
         let other = try apple(
             AppleFixtures.notification("DID_RENEW", transaction: transaction, data: [("status", nil)]))
-        #expect(other.purchase?.kind == .oneTime && other.facts.map(\.until) == [nil])
+        #expect(other.purchase?.kind == .oneTime && other.stated.map(\.until) == [nil])
     }
 
     // MARK: Scopes
@@ -256,7 +256,7 @@ struct AppleEnvelopeTests {
                     ("productId", "7"), ("inAppOwnershipType", "[]"),
                 ], renewal: [("autoRenewStatus", "\"x\"")], data: [("status", "\"x\"")],
                 top: [("notificationUUID", "null"), ("version", "{}"), ("more", "[[]]")]))
-        #expect(event.vendorEventID == nil && event.purchase?.product == "7" && event.facts.map(\.until) == [nil])
+        #expect(event.vendorEventID == nil && event.purchase?.product == "7" && event.stated.map(\.until) == [nil])
     }
 
     // MARK: Handshake

@@ -20,7 +20,7 @@ struct AppleSeatsTests {
     func money() throws {
         let renewed = try apple(AppleFixtures.notification("DID_RENEW", transaction: Self.seats))
         #expect(renewed.type == "SUBSCRIPTION_RENEWED" && renewed.money == nil)
-        #expect(renewed.facts.map(\.kind) == [.gain] && renewed.holder == .user(AppleFixtures.token))
+        #expect(renewed.stated.map(\.kind) == [.gain] && renewed.holder == .user(AppleFixtures.token))
         let refunded = try apple(AppleFixtures.notification("REFUND", transaction: Self.seats))
         let money = try JSONScan.topObject(try #require(refunded.money), depthMax: 3)
         #expect(try money.bool("is_refund") == true)

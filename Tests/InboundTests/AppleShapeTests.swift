@@ -91,7 +91,7 @@ struct AppleShapeTests {
         let event = try Self.read(Apple().sample(Self.request(row.name, .user(Self.token))))
         // Whose it is, is said beside that.
         let isNamed = event.facts.first?.kind == .naming
-        let facts = isNamed && usual.fact == nil ? [] : event.facts.filter { $0.kind != .naming }
+        let facts = isNamed && usual.fact == nil ? [] : event.stated.filter { $0.kind != .naming }
         #expect(event.type == usual.means && facts.map(\.kind) == (usual.fact.map { [$0] } ?? []))
     }
 

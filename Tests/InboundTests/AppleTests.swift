@@ -31,11 +31,11 @@ struct AppleTests {
                     effectiveNextRenewalAt: AppleFixtures.expiresAt, offerType: "NONE", status: "AUTO_RENEWING"))
         #expect(
             event.facts == [
+                Fact(kind: .said, holder: .user(AppleFixtures.token), at: AppleFixtures.signedAt),
                 Fact(
-                    kind: .gain, holder: .user(AppleFixtures.token), at: AppleFixtures.signedAt,
-                    until: AppleFixtures.expiresAt)
+                    kind: .gain, holder: .anonymous("3000000000000001"), at: AppleFixtures.signedAt,
+                    until: AppleFixtures.expiresAt, isNamed: false),
             ])
-        #expect(event.facts.allSatisfy { $0.isNamed })
         #expect(event.change == nil && event.links.isEmpty)
         #expect(event.body == body)
         #expect(event.decoded == Array(decoded.utf8))
@@ -223,7 +223,7 @@ struct AppleTests {
         #expect(event.type == row.means)
         // Whose it is, is said beside that (`tokenSetLater`, `lossOfWhoeverHasIt`).
         let isNaming = event.facts.first?.kind == .naming
-        let facts = isNaming && row.fact == nil ? [] : event.facts.filter { $0.kind != .naming }
+        let facts = isNaming && row.fact == nil ? [] : event.stated.filter { $0.kind != .naming }
         #expect(facts.map(\.kind) == (row.fact.map { [$0] } ?? []))
         #expect(event.transaction?.status == row.status)
         #expect(event.transaction?.effectiveNextRenewalAt == row.until)
@@ -232,7 +232,9 @@ struct AppleTests {
         let isShared = row.transaction.contains { $0.key == "inAppOwnershipType" }
         for fact in facts {
             #expect(fact.isRevoked == row.isRevoked && fact.until == row.until && fact.at == event.occurredAt)
-            let isNamed = row.fact == .gain && !isShared
+            let isBought = ["SUBSCRIBED", "ONE_TIME_CHARGE"].contains { row.name.contains($0) }
+            let isNamed = row.fact == .gain && !isShared && isBought
+            #expect((event.facts.first?.kind == .said) == (row.fact == .gain && !isShared))
             #expect(fact.holder == (isNamed ? event.holder : Holder.anonymous("3000000000000001")))
             #expect(fact.isFamilyShared == isShared && fact.isNamed == isNamed)
         }

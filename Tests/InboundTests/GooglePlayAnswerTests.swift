@@ -33,10 +33,16 @@ struct GooglePlayAnswerTests {
                     effectiveNextRenewalAt: Fixtures.expiresAt, offerType: "NONE", status: "AUTO_RENEWING"))
         #expect(
             event.facts == [
+                Fact(kind: .said, holder: .user(Fixtures.account), at: Fixtures.askedAt),
                 Fact(
-                    kind: .gain, holder: .user(Fixtures.account), at: Fixtures.askedAt, until: Fixtures.expiresAt,
-                    isNamed: true)
+                    kind: .gain, holder: .anonymous(name), at: Fixtures.askedAt, until: Fixtures.expiresAt,
+                    isNamed: false),
             ])
+        let bought = try googlePlay(Fixtures.subscription(4), answered: Fixtures.state())
+        // What is read late is of whoever has it by then; what was bought, of the account that bought it.
+        #expect(bought.facts.map(\.kind) == [.said, .gain, .gain])
+        #expect(bought.stated.map(\.holder) == [.anonymous(name), .user(Fixtures.account)])
+        #expect(bought.stated.map(\.at) == [Fixtures.askedAt, Fixtures.occurredAt])
         #expect(event.body == Array(body.utf8))
         let answer = try #require(event.answer)
         #expect(event.asOf == Fixtures.askedAt && event.isIDOfSource)
@@ -93,7 +99,7 @@ struct GooglePlayAnswerTests {
     }
 
     /// Whose the purchase is, is said beside a loss (`lossOfWhoeverHasIt`).
-    private static func withoutNaming(_ event: Event) -> [Fact] { event.facts.filter { $0.kind != .naming } }
+    private static func withoutNaming(_ event: Event) -> [Fact] { event.stated.filter { $0.kind != .naming } }
 
     /// Oracle: "Subscription lifecycle", "Cancellations": one whose end is in the past loses entitlement at once.
     @Test("A cancelled subscription runs to its end, and is lost after it: cancelled in a hold, or by the end of one")
@@ -113,7 +119,7 @@ struct GooglePlayAnswerTests {
             #expect(event.type == "RENEWAL_DISABLED")
             // An end that passes without a word may be a silent grace period.
             let active = try googlePlay(Fixtures.subscription(3), answered: Fixtures.state("ACTIVE", items))
-            #expect(active.facts.map(\.kind) == [.gain], "\(expiry)")
+            #expect(active.stated.map(\.kind) == [.gain], "\(expiry)")
         }
     }
 
@@ -131,9 +137,9 @@ struct GooglePlayAnswerTests {
         let revoked = try googlePlay(Fixtures.subscription(12), answered: Fixtures.state("EXPIRED"))
         #expect(Self.withoutNaming(revoked).map(\.isRevoked) == [true] && revoked.transaction?.status == "REVOKED")
         let running = try googlePlay(Fixtures.subscription(12), answered: Fixtures.state("ACTIVE"))
-        #expect(running.facts.map(\.kind) == [.gain] && running.facts.map(\.isRevoked) == [false])
+        #expect(running.stated.map(\.kind) == [.gain] && running.stated.map(\.isRevoked) == [false])
         let voided = try googlePlay(Fixtures.voided(productType: "1"), answered: Fixtures.state("ACTIVE"))
-        #expect(voided.facts.map(\.kind) == [.gain], "the void of one payment ends nothing by itself")
+        #expect(voided.stated.map(\.kind) == [.gain], "the void of one payment ends nothing by itself")
     }
 
     @Test("A pending purchase that was called off was never held")
@@ -257,7 +263,7 @@ struct GooglePlayAnswerTests {
                 let event = try googlePlay(
                     Fixtures.subscription(9), answered: Fixtures.state("ACTIVE", items))
                 #expect(event.purchase?.product == "plus")
-                #expect(event.facts.map(\.until) == [Fixtures.expiresAt])
+                #expect(event.stated.map(\.until) == [Fixtures.expiresAt])
             }
         }
     }
@@ -276,7 +282,7 @@ struct GooglePlayAnswerTests {
         ] {
             let event = try googlePlay(Fixtures.subscription(17), answered: Fixtures.state("ACTIVE", items))
             #expect(event.purchase?.product == "plus")
-            #expect(event.facts.map(\.until) == [Fixtures.expiresAt])
+            #expect(event.stated.map(\.until) == [Fixtures.expiresAt])
         }
         let twin = Fixtures.item([(key: "productId", raw: "\"alpha\"")])
         for items in [Fixtures.items(plus, twin), Fixtures.items(twin, plus)] {
@@ -340,7 +346,7 @@ struct GooglePlayAnswerTests {
             "ACTIVE",
             [(key: "externalAccountIdentifiers", raw: nil), (key: "outOfAppPurchaseContext", raw: context)])
         let event = try googlePlay(Fixtures.subscription(4), answered: answer)
-        #expect(event.holder == Holder.user("before") && event.facts.map(\.isNamed) == [true])
+        #expect(event.holder == Holder.user("before") && event.stated.map(\.isNamed) == [false, true])
         #expect(event.purchase?.key == Fixtures.name(), "the expired purchase is another one")
         let both = Fixtures.state("ACTIVE", [(key: "outOfAppPurchaseContext", raw: context)])
         #expect(try googlePlay(Fixtures.subscription(4), answered: both).holder == Holder.user(Fixtures.account))
@@ -426,7 +432,7 @@ struct GooglePlayAnswerTests {
     @Test("A one-time purchase goes by its state, and its refund by the notification")
     func oneTimeProducts() throws {
         let bought = try googlePlay(Fixtures.oneTimeProduct(1), answered: Fixtures.product())
-        #expect(bought.facts.map(\.kind) == [.gain] && bought.facts.map(\.until) == [nil])
+        #expect(bought.stated.map(\.kind) == [.gain, .gain] && bought.stated.allSatisfy { $0.until == nil })
         #expect(bought.purchase?.kind == .oneTime && bought.purchase?.product == "lifetime.v2")
         #expect(bought.holder == Holder.user(Fixtures.account))
         #expect(bought.transaction?.storeTransactionID == "GPA.3391-0047-6612-80913")
@@ -444,7 +450,7 @@ struct GooglePlayAnswerTests {
             #expect(refunded.transaction?.storeTransactionID == Fixtures.voidedOrder)
         }
         let part = try googlePlay(Fixtures.voided(refundType: "2"), answered: Fixtures.product())
-        #expect(part.facts.map(\.kind) == [.gain] && part.transaction?.status == nil)
+        #expect(part.stated.map(\.kind) == [.gain] && part.transaction?.status == nil)
     }
 
     // MARK: The stored document

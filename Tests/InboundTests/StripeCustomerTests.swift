@@ -17,7 +17,7 @@ struct StripeCustomerTests {
         let body = Fixtures.subscription("created", [("metadata", #"{"user_id":"ada","uid":"U-1"}"#)])
         #expect(try stripe(body).holder == .user("ada"))
         let other = try stripe(body, from: source)
-        #expect(other.holder == .user("U-1") && other.facts.map(\.holder) == [.user("U-1")])
+        #expect(other.holder == .user("U-1") && other.stated.map(\.holder) == [.user("U-1")])
         let nameless = try stripe(Fixtures.subscription("created"), from: source)
         #expect(nameless.holder == .anonymous("cus_1"))
         #expect(nameless.facts.map(\.holder) == [.anonymous("cus_1")] && nameless.facts.map(\.isNamed) == [false])
@@ -76,8 +76,8 @@ struct StripeCustomerTests {
             Fixtures.subscription(
                 "updated", [("metadata", #"{"user_id":"ben"}"#)], previous: #"{"metadata":{"user_id":"ada"}}"#))
         #expect(event.type == event.name && event.holder == .user("ben"))
-        #expect(event.facts.map(\.holder) == [.user("ben")] && event.facts.map(\.kind) == [.gain])
-        #expect(event.facts.map(\.isNamed) == [true] && event.change == nil)
+        #expect(event.stated.map(\.holder) == [.user("ben")] && event.stated.map(\.kind) == [.gain])
+        #expect(event.stated.map(\.isNamed) == [true] && event.change == nil)
         #expect(event.links == [HolderLink(anonymousID: "cus_1", userID: "ben")], "who the customer is now")
         // Another user for what is lost, or not paid yet, gets nothing.
         let unpaid = try stripe(

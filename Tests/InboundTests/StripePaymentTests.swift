@@ -159,7 +159,7 @@ struct StripePaymentTests {
         }
         // Stripe says itself that the unpaid one is active again.
         let again = try stripe(Fixtures.subscription("updated", previous: #"{"status":"unpaid"}"#))
-        #expect(again.type == "SUBSCRIPTION_REACTIVATED" && again.facts.map(\.at) == [Self.paidAt])
+        #expect(again.type == "SUBSCRIPTION_REACTIVATED" && again.stated.map(\.at) == [Self.paidAt])
     }
 
     @Test("Who pays for a period that is over renews nothing")

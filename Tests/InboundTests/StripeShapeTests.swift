@@ -137,10 +137,10 @@ struct StripeShapeTests {
     @Test(
         "A sample states what its event means",
         arguments: [
-            ("customer.subscription.created", "SUBSCRIPTION_STARTED", [.gain]),
-            ("customer.subscription.updated", "customer.subscription.updated", [.gain]),
+            ("customer.subscription.created", "SUBSCRIPTION_STARTED", [.said, .gain]),
+            ("customer.subscription.updated", "customer.subscription.updated", [.said, .gain]),
             ("customer.subscription.paused", "SUBSCRIPTION_PAUSED", [.naming, .loss]),
-            ("customer.subscription.resumed", "SUBSCRIPTION_UNPAUSED", [.gain]),
+            ("customer.subscription.resumed", "SUBSCRIPTION_UNPAUSED", [.said, .gain]),
             ("customer.subscription.deleted", "SUBSCRIPTION_TERMINATED", [.naming, .loss]),
             ("customer.subscription.trial_will_end", "customer.subscription.trial_will_end", []),
             ("invoice.paid", "SUBSCRIPTION_RENEWED", [.gain, .naming]),

@@ -32,9 +32,10 @@ struct StripeSubscriptionTests {
                     offerType: "NONE", status: "AUTO_RENEWING"))
         #expect(
             event.facts == [
+                Fact(kind: .said, holder: .user("ada"), at: Fixtures.time(Fixtures.at, 1)),
                 Fact(
                     kind: .gain, holder: .user("ada"), at: Fixtures.time(Fixtures.at, 1),
-                    until: Fixtures.time(Fixtures.end))
+                    until: Fixtures.time(Fixtures.end)),
             ])
         #expect(event.links == [HolderLink(anonymousID: "cus_1", userID: "ada")])
         #expect(event.change == nil, "the customer's other subscriptions may be of other users")
@@ -209,13 +210,16 @@ struct StripeSubscriptionTests {
         let expected: [Fact] =
             switch row.fact {
             case nil: []
-            // What ends is the subscription, for whoever has it.
-            case .loss?:
+            case .gain? where row.name == "created" || row.previous?.contains("metadata") == true:
                 [
-                    Fact(kind: .naming, holder: ada, at: at),
-                    Fact(kind: .loss, holder: .anonymous("cus_1"), at: at, until: until, isNamed: false),
+                    Fact(kind: .said, holder: ada, at: at), Fact(kind: .gain, holder: ada, at: at, until: until),
                 ]
-            case let kind?: [Fact(kind: kind, holder: ada, at: at, until: until)]
+            // What ends or goes on is the subscription, for whoever has it.
+            case let kind?:
+                [
+                    Fact(kind: kind == .loss ? .naming : .said, holder: ada, at: at),
+                    Fact(kind: kind, holder: .anonymous("cus_1"), at: at, until: until, isNamed: false),
+                ]
             }
         #expect(event.facts == expected)
         #expect(event.asOf == (row.fact == nil ? event.occurredAt : at))
@@ -273,10 +277,13 @@ struct StripeSubscriptionTests {
         let event = try stripe(Fixtures.subscription("updated", held.flatMap(\.fields), previous: previous))
         #expect(event.type == held.compactMap(\.type).first ?? "customer.subscription.updated")
         let isPeriodChanged = changes & 8 != 0
-        let fact = event.facts.first
-        #expect(event.facts.count == 1 && fact?.kind == .gain, "whatever it is called, the status says who has access")
+        let fact = event.stated.first
+        #expect(event.stated.count == 1 && fact?.kind == .gain, "whatever it is called, the status says who has access")
         #expect(fact?.until == Fixtures.time(isPeriodChanged ? Fixtures.nextEnd : Fixtures.end))
-        #expect(fact?.holder == .user(changes & 16 != 0 ? "ben" : "ada"))
+        let isOther = changes & 16 != 0
+        #expect(event.facts.first?.kind == .said && event.facts.first?.holder == .user(isOther ? "ben" : "ada"))
+        #expect(
+            fact?.holder == (isOther ? .user("ben") : .anonymous("cus_1")), "who has it, unless it is said just now")
     }
 
     @Test(
@@ -300,7 +307,7 @@ struct StripeSubscriptionTests {
         let previous = #"{"items":{"data":[\#(Fixtures.item())]}}"#
         let event = try stripe(Fixtures.subscription("updated", [("items", list)], previous: previous))
         #expect(event.type == type)
-        #expect(event.facts.map(\.kind) == [.gain])
+        #expect(event.stated.map(\.kind) == [.gain])
     }
 
     @Test("A price among several that stay is compared with the one in whose place it comes")
@@ -320,7 +327,7 @@ struct StripeSubscriptionTests {
             Fixtures.item("price_b", product: "prod_b", period: (Fixtures.end, Fixtures.nextEnd)))
         let event = try stripe(Fixtures.subscription("updated", [("items", items)]))
         #expect(event.purchase?.product == "prod_a" && event.purchase?.plan == "price_a")
-        #expect(event.facts.map(\.until) == [Fixtures.time(Fixtures.nextEnd)])
+        #expect(event.stated.map(\.until) == [Fixtures.time(Fixtures.nextEnd)])
         #expect(event.transaction?.purchasedAt == Fixtures.time(Fixtures.end))
         #expect(event.transaction?.effectiveNextRenewalAt == Fixtures.time(Fixtures.nextEnd))
     }
@@ -336,7 +343,7 @@ struct StripeSubscriptionTests {
             let now = try stripe(Fixtures.subscription(name, previous: previous))
             #expect(event.type == now.type && event.facts == now.facts && event.purchase == now.purchase)
             #expect(event.transaction == now.transaction)
-            #expect(event.facts.first?.until == Fixtures.time(Fixtures.end))
+            #expect(event.stated.first?.until == Fixtures.time(Fixtures.end))
         }
         var moved = former
         moved.append(("current_period_end", "\(Fixtures.nextEnd)"))
@@ -345,7 +352,7 @@ struct StripeSubscriptionTests {
                 "updated", moved,
                 previous: #"{"current_period_end":\#(Fixtures.end),"current_period_start":\#(Fixtures.start)}"#))
         #expect(renewed.type == renewed.name)
-        #expect(renewed.facts.map(\.until) == [Fixtures.time(Fixtures.nextEnd)])
+        #expect(renewed.stated.map(\.until) == [Fixtures.time(Fixtures.nextEnd)])
     }
 
     @Test("An item of the oldest shape has a plan in place of a price")
@@ -372,7 +379,7 @@ struct StripeSubscriptionTests {
         let converted = try stripe(Fixtures.subscription("updated", previous: #"{"status":"trialing"}"#))
         #expect(converted.transaction?.offerType == "NONE")
         let endless = try stripe(Fixtures.subscription("created", Self.status("trialing")))
-        #expect(endless.facts.map(\.until) == [Fixtures.time(Fixtures.end)], "without its end, that of the period")
+        #expect(endless.stated.map(\.until) == [Fixtures.time(Fixtures.end)], "without its end, that of the period")
     }
 
     @Test("Before the first invoice the subscription is its own transaction")

@@ -110,7 +110,7 @@ struct KnownAccessTests {
                     }
                 }
                 let form = daemon.registration.ledgerForm
-                #expect(rows == .byTurns || form == (rows == .onChange ? .sparseEntitlements : .periods))
+                #expect(rows == .byTurns || form == (rows == .onChange ? .current : .periods))
                 let stale = try ledger.psql(
                     """
                     SELECT count(*) FROM entitlements e JOIN purchases p ON p.id = e.purchase

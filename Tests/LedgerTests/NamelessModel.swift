@@ -40,7 +40,7 @@ struct NamelessModel {
     private var statements: Set<Statement> = []
     private var words: [Word] = []
     /// In rising order of what counts at one time.
-    private enum Naming: Int { case given, link, naming, loss, gain }
+    private enum Naming: Int { case given, link, naming, loss, said, gain }
 
     private struct Name {
         var at: Int64
@@ -72,11 +72,17 @@ struct NamelessModel {
             given.insert(fact.holder)
             if fact.kind == .gain { names.append(Name(at: fact.at.milliseconds, by: .given, holder: fact.holder)) }
         }
-        isPlain = !isStore && own.isEmpty && !facts.contains { $0.kind == .naming }
+        isPlain = !isStore && own.isEmpty && !facts.contains { $0.kind == .naming || $0.kind == .said }
         for fact in facts where fact.isNamed {
-            let by: Naming = fact.kind == .naming ? .naming : fact.kind == .gain ? .gain : .loss
+            let by: Naming =
+                switch fact.kind {
+                case .naming: .naming
+                case .said: .said
+                case .gain: .gain
+                default: .loss
+                }
             names.append(Name(at: fact.at.milliseconds, by: by, holder: fact.holder))
-            if fact.kind != .naming { state(fact, of: fact.holder) }
+            if by == .gain || by == .loss { state(fact, of: fact.holder) }
         }
         // At one time a link is stated before what it applies to.
         var times: [Int64: (links: Set<PurchaseStatement>, facts: Set<Fact>)] = [:]
@@ -140,15 +146,28 @@ struct NamelessModel {
     /// whom only the purchase names, while neither is.
     private func account(at time: Int64) -> Name? {
         let known = known(at: time).filter(\.isOfPurchase)
-        guard let first = known.first else { return nil }
         // A loss counts only of whom the purchase is then, so a walk from the first.
-        return known.dropFirst().reduce(first) { last, name in
-            switch name.by {
-            case .gain: name
-            case .loss: name.holder == last.holder ? name : last
-            default: last.by == .naming ? name : last
-            }
+        var counted: [Name] = []
+        for (index, name) in known.enumerated() {
+            // Of two sayings of one time the second is compared with the first.
+            let saidBefore = known[..<index].last { $0.by == .said }
+            let isNews =
+                switch name.by {
+                case .gain: true
+                case .loss: counted.last.map { $0.holder == name.holder } ?? true
+                case .said:
+                    if counted.last?.holder == name.holder {
+                        true
+                    } else if let saidBefore {
+                        saidBefore.holder != name.holder
+                    } else {
+                        !counted.contains { $0.holder == name.holder }
+                    }
+                default: counted.last.map { $0.by == .naming } ?? true
+                }
+            if isNews { counted.append(name) }
         }
+        return counted.last
     }
 
     /// The links that say who this own holder is: its own, and those of the store's id from while it had the purchase;

@@ -54,6 +54,8 @@ struct NamelessOrderTests {
         { named(.naming, user, $0) },
         { named(.naming, otherUser, $0) },
         { given(newInstall, $0, until: $0 + day) },
+        { named(.said, user, $0) },
+        { named(.said, otherUser, $0) },
     ]
 
     /// Times between two statements: within the period, at a late renewal, on both sides of the day that one may be
@@ -92,7 +94,7 @@ struct NamelessOrderTests {
         partitions(order) + [order.flatMap { [[$0], [$0]] }, order.map { [$0] } + order.reversed().map { [$0] }]
     }
 
-    /// The second distance is drawn: of the fifteen kinds three times over, every pair of distances is drawn often.
+    /// The second distance is drawn: of the seventeen kinds three times over, every pair of distances is drawn often.
     @Test("Three statements of every kind, in every order")
     func three() {
         var dice = Dice(state: 67)

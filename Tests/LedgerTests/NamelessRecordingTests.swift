@@ -172,6 +172,47 @@ struct NamelessRecordingTests {
             #expect(try ledger.psql(resolved) == "- - jeff jeff")
         }
     }
+
+    @Test("A message of an event that repeats the account of a purchase which has passed on says who has it")
+    func resolvedFromAccount() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            func record(_ facts: [Fact], of holder: Holder, at: Int64) async {
+                var event = Event.sample(
+                    holder: holder, at: seconds(at), purchase: "p", transaction: "t\(at)", source: "store")
+                event.facts = facts
+                await daemon.record([event])
+            }
+            func goesOn(_ kind: Fact.Kind, _ at: Int64, _ how: Fact.Kind = .said) async {
+                await record(
+                    [
+                        Fact(kind: how, holder: user, at: seconds(at)),
+                        Fact(kind: kind, holder: Self.own, at: seconds(at), isNamed: false),
+                    ], of: user, at: at)
+            }
+            let bought = [Fact(kind: .said, holder: user, at: seconds(0)), .activate(user, seconds(0))]
+            await record(bought, of: user, at: 0)
+            await record([.activate(otherUser, seconds(50))], of: otherUser, at: 50)
+            // Nothing came yet that names nobody.
+            await record([], of: user, at: 100)
+            await goesOn(.gain, 200)
+            await record([], of: user, at: 300)
+            await goesOn(.loss, 400, .naming)
+            let shown = """
+                SELECT string_agg(j #>> '{data,holder,user_id}' || '>' || coalesce(j #>> '{data,resolved_user_id}', '-'),
+                    ' ' ORDER BY id)
+                FROM messages, LATERAL (
+                    SELECT convert_from(envelope || convert_to('null}}', 'UTF8'), 'UTF8')::jsonb) AS e (j)
+                WHERE transfer IS NULL
+                """
+            let (first, second) = (user.id, otherUser.id)
+            #expect(
+                try ledger.psql(shown)
+                    == "\(first)>- \(second)>-" + String(repeating: " \(first)>\(second)", count: 4))
+            #expect(try ledger.psql("SELECT count(*) FROM entitlements WHERE active") == "0")
+            #expect(try ledger.psql("SELECT count(*) FROM transfers") == "1")
+        }
+    }
 }
 
 extension TestLedger {

@@ -397,6 +397,19 @@ struct NamelessTests {
         #expect(state.names.count == PurchaseState.namesMax)
         let late = play(Fact(kind: .gain, holder: Self.own, at: seconds(2_000), isNamed: false))
         #expect(late.announced.allSatisfy { $0.from != Self.own } && late.access[Self.own]?.isActive == false)
+        // What the store said last is not forgotten: it would be news again.
+        var passed = PurchaseState()
+        for hour in 0..<70 as Range<Int64> {
+            let fact =
+                hour == 0
+                ? Fact(kind: .said, holder: user, at: seconds(0))
+                : .activate(hour % 2 == 0 ? otherUser : .user("third"), seconds(hour * 3_600))
+            passed = TransferResolution.resolve(passed, fact, kind: .subscription, mayLackName: true).state
+        }
+        let repeated = Fact(kind: .said, holder: user, at: seconds(70 * 3_600))
+        passed = TransferResolution.resolve(passed, repeated, kind: .subscription, mayLackName: true).state
+        #expect(passed.names.count == PurchaseState.namesMax)
+        #expect(passed.account(at: repeated.at) == .user("third"))
         // The same names again and again leave all that says something.
         var calm = PurchaseState()
         for day in 0..<200 as Range<Int64> {
@@ -449,13 +462,15 @@ struct NamelessTests {
         }
     }
 
-    /// Three years of monthly renewals, some named; a name that goes again; lapses; links.
+    /// Three years of monthly renewals, some named, some said by the store; a name that goes again; lapses; links.
     private static func years(_ dice: inout Dice) -> [PurchaseStatement] {
         var (history, start): ([PurchaseStatement], Int64) = ([], 0)
         for _ in 0..<36 {
             let until = start + 30 * day
             switch Int.random(in: 0..<10, using: &dice) {
             case 0: history.append(gain(dice.chance(50) ? user : otherUser, start, until: until))
+            case 2:
+                history.append(.fact(Fact(kind: .said, holder: dice.chance(50) ? user : otherUser, at: seconds(start))))
             case 1: history.append(.link(own, to: dice.chance(50) ? user : otherUser, at: seconds(start + 7 * day)))
             default: break
             }

@@ -46,7 +46,14 @@ struct NamelessTextTests {
         named.insert(HolderName(at: Self.at(1), kind: .given, holder: install))
         named.insert(HolderName(at: Self.at(1), kind: .link, holder: user, about: install))
         named.insert(HolderName(at: Self.at(2), kind: .naming, holder: user))
-        let names = "name\t1\tgiven\tanon:i\nname\t1\tlink\tuser:jeff\tanon:i\nname\t2\tnaming\tuser:jeff\n"
+        named.insert(HolderName(at: Self.at(2), kind: .said, holder: user))
+        let names = """
+            name\t1\tgiven\tanon:i
+            name\t1\tlink\tuser:jeff\tanon:i
+            name\t2\tnaming\tuser:jeff
+            name\t2\tsaid\tuser:jeff
+
+            """
         #expect(String(decoding: named.bytes, as: UTF8.self).hasSuffix("\n" + names))
         #expect(try PurchaseState(bytes: named.bytes) == named)
     }
@@ -54,7 +61,9 @@ struct NamelessTextTests {
     @Test("A purchase of another source is written as it always was")
     func others() {
         let state = Playback([.activate(user, seconds(0)), .activate(otherUser, seconds(50))]).state
-        for form in [LedgerForm.checksum, .periods, .sparseEntitlements] { #expect(state.bytes(form) == state.bytes) }
+        for form in [LedgerForm.checksum, .periods, .sparseEntitlements, .saidNames] {
+            #expect(state.bytes(form) == state.bytes)
+        }
         #expect(state.bytes.starts(with: "2\t".utf8) && !state.mayLackName && state.names.isEmpty)
     }
 
@@ -63,6 +72,35 @@ struct NamelessTextTests {
         let state = Self.state([Self.nameless(.gain, seconds(0))])
         let forms: [LedgerForm] = [.plain, .checksum, .keylessMessages, .timedKeys, .periods]
         for form in forms { #expect(state.bytes(form) == state.bytes) }
+    }
+
+    @Test("A version that reads no names which the store said gets those that count as gains, each once and in order")
+    func withoutSaid() throws {
+        func said(_ holder: Holder, _ at: Int64) -> [Fact] {
+            [Fact(kind: .said, holder: holder, at: seconds(at)), Self.nameless(.gain, seconds(at))]
+        }
+        // Bought, another account, passed on to a third, repeated.
+        let third = Holder.user("third")
+        let state = Self.state(
+            [.activate(user, seconds(0))] + said(user, 0) + said(otherUser, 50) + [.activate(third, seconds(60))]
+                + said(otherUser, 70) + [.deactivate(third, seconds(80))])
+        let older = try PurchaseState(bytes: state.bytes(.sparseEntitlements))
+        #expect(
+            older.names == [
+                HolderName(at: seconds(0), kind: .gain, holder: user),
+                HolderName(at: seconds(50), kind: .gain, holder: otherUser),
+                HolderName(at: seconds(60), kind: .gain, holder: third),
+                HolderName(at: seconds(80), kind: .loss, holder: third),
+            ])
+        #expect(try PurchaseState(bytes: state.bytes) == state && PurchaseState(bytes: older.bytes) == older)
+        for at in [0, 50, 60, 70, 80] as [Int64] {
+            #expect(older.account(at: seconds(at)) == state.account(at: seconds(at)), "\(at)")
+        }
+        // What is repeated after it is no news to either.
+        let renewed = said(otherUser, 90).reduce(older) { state, fact in
+            TransferResolution.resolve(state, fact, kind: .subscription, mayLackName: true).state
+        }
+        #expect(renewed.account(at: seconds(90)) == third)
     }
 
     @Test("What this build would not write is refused")
@@ -100,5 +138,34 @@ struct NamelessTextTests {
         #expect(Timeline(renamed).access[.user("x1")] == Timeline(state).access[user])
         #expect(Timeline(renamed).passings.map(\.at) == Timeline(state).passings.map(\.at))
         #expect(try PurchaseState(bytes: renamed.bytes) == renamed)
+    }
+
+    @Test("What the store says of an erased account, which nobody can compare any more, takes a purchase from nobody")
+    func erasedAccount() {
+        func holders(_ passed: [Fact]) -> [Holder] {
+            let state = Self.state(
+                [Fact(kind: .said, holder: user, at: seconds(0)), .activate(user, seconds(0))] + passed)
+            let erased = state.renaming([ErasedID(holder: user, standIn: ErasedID.standIn("0123456789abcdef"))])
+            var renewed = erased
+            for at in [100, 200] as [Int64] {
+                for fact in [
+                    Fact(kind: .said, holder: user, at: seconds(at)), Self.nameless(.gain, seconds(at)),
+                ] {
+                    renewed =
+                        TransferResolution.resolve(renewed, fact, kind: .subscription, mayLackName: true).state
+                }
+            }
+            return Timeline(renewed).access.filter(\.value.isActive).map(\.key)
+        }
+        #expect(holders([.activate(otherUser, seconds(50))]) == [otherUser])
+        #expect(holders([]) == [user], "nobody else has it")
+        let passed = Self.state([
+            Fact(kind: .said, holder: user, at: seconds(0)), .activate(user, seconds(0)),
+            .activate(otherUser, seconds(50)),
+        ])
+        let orphaned = passed.renaming([ErasedID(holder: otherUser, standIn: ErasedID.standIn("0123456789abcdef"))])
+        let renewed = TransferResolution.resolve(
+            orphaned, Fact(kind: .said, holder: user, at: seconds(100)), kind: .subscription, mayLackName: true)
+        #expect(renewed.state.account(at: seconds(100)) == user, "nobody has it any more")
     }
 }

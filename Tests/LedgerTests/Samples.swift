@@ -70,7 +70,7 @@ extension Event {
             case .loss: "DEACTIVATE"
             case .transferred: prefix + "TRANSFERRED"
             case .received: prefix + "RECEIVED"
-            case .naming: "NAMED"
+            case .naming, .said: "NAMED"
             case .passed: Event.importName
             }
         return .sample(

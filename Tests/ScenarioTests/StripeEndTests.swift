@@ -12,7 +12,7 @@ import Testing
         #expect(try relay.post("stripe", Stripe.signature(of: Array(body.utf8)), body) == 200)
     }
 
-    @Test("An end is that of whoever has the subscription, also after a restore, of which Stripe knows nothing")
+    @Test("A renewal and an end are those of whoever has the subscription, also after a restore unknown to Stripe")
     func afterRestore() throws {
         let relay = try Relay.running([], sources: [Stripe.source])
         defer { relay.end() }
@@ -36,8 +36,15 @@ import Testing
             #expect(try relay.database.access()["sub_\(number)"] == ["user:ada": false, "anon:device": true])
         }
         // Later than the restores, whose times are the database's.
-        let end = Self.now + 1
+        let end = Self.now + 2
         for (number, row) in ends.enumerated() {
+            let renewed = Stripe.event(
+                "customer.subscription.updated", id: "evt_renewed_\(number)", at: end - 1,
+                subscription(number, "active"),
+                previous: #"{"latest_invoice":"in_0"}"#)
+            try Self.send(renewed, to: relay)
+            let kept = try relay.database.access()["sub_\(number)"] ?? [:]
+            #expect(kept.filter(\.value).keys.sorted() == ["anon:device"], "\(row): \(kept)")
             let before = row.event == "updated" ? #"{"status":"past_due"}"# : nil
             try Self.send(
                 Stripe.event(

@@ -83,8 +83,8 @@ package struct Apple: SourceAdapter {
             money: money(in: transaction, name)?.json,
             mayConvertTrial: meaning.type == AppleNames.renewed,
             facts: facts(
-                meaning, saysWhose: AppleNames.saysWhose(name, details), in: transaction, purchase, holder,
-                at: occurredAt, until: end),
+                meaning, isBought: AppleNames.isBought(name), saysWhose: AppleNames.saysWhose(name, details),
+                in: transaction, purchase, holder, at: occurredAt, until: end),
             decoded: document.bytes,
             body: body)
     }
@@ -212,7 +212,7 @@ package struct Apple: SourceAdapter {
     }
 
     private func facts(
-        _ meaning: EventMeaning, saysWhose: Bool, in transaction: BodyFields, _ purchase: Purchase?,
+        _ meaning: EventMeaning, isBought: Bool, saysWhose: Bool, in transaction: BodyFields, _ purchase: Purchase?,
         _ holder: Holder?, at occurredAt: Timestamp, until end: Timestamp?
     ) -> [Fact] {
         guard let purchase, let holder else { return [] }
@@ -228,9 +228,13 @@ package struct Apple: SourceAdapter {
         if meaning.fact == .loss, !holder.isAnonymous {
             return [Fact(kind: .naming, holder: holder, at: occurredAt), fact(.loss, of: own)]
         }
-        // A gain gives the purchase to the account of its token, also where a restore has passed it on meanwhile: the
-        // token may have been changed since, and nothing says whether it is only repeated.
-        if let kind = meaning.fact { return [fact(kind, of: holder)] }
+        // What is bought is the account's that bought it. What goes on is that of whoever has it, unless Apple names
+        // another account than before: a restore may have passed it on, of which Apple knows nothing.
+        if let kind = meaning.fact {
+            if holder.isAnonymous { return [fact(kind, of: holder)] }
+            let said = Fact(kind: .said, holder: holder, at: occurredAt)
+            return [said, fact(kind, of: isBought ? holder : own)]
+        }
         guard saysWhose, holder != own else { return [] }
         // What states no access takes the purchase from nobody to whom it has passed.
         if holder.isAnonymous { return [fact(.gain, of: holder)] }

@@ -181,6 +181,10 @@ enum AppleNames {
         [refund, "REFUND_DECLINED", "REFUND_REVERSED", "CONSUMPTION_REQUEST"].contains(name.type)
     }
 
+    /// Whether somebody bought it just now, with the token of the account that bought it. An upgrade goes on with the
+    /// token that there was (developer.apple.com/documentation/appstoreserverapi/set-app-account-token).
+    static func isBought(_ name: AppleName) -> Bool { name.type == "SUBSCRIBED" || name.type == oneTimeCharge }
+
     /// Whether the account token of a notification that states nothing of access says whose the running subscription
     /// is: an app may set the token later, and no notification comes of that
     /// (developer.apple.com/documentation/appstoreserverapi/set-app-account-token). Only types that are about the

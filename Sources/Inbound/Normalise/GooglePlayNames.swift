@@ -139,6 +139,11 @@ enum GooglePlayNames {
         return lost(subject, type: named.type, status: named.isRevoked ? named.status : SharedWords.Status.deactivated)
     }
 
+    /// Whether somebody bought it just now, with the account of who bought it.
+    static func isBought(_ subject: GooglePlayNotice.Subject) -> Bool {
+        subject == .subscription(purchased) || subject == .oneTimeProduct(1)
+    }
+
     /// A payment that was pending was called off: nothing was bought.
     static func isCalledOff(_ subject: GooglePlayNotice.Subject) -> Bool {
         subject == .subscription(20) || subject == .oneTimeProduct(2)

@@ -105,7 +105,7 @@ package struct Purchasely: SourceAdapter {
         guard let kind = PurchaselyNames.factKind(of: eventName) else { return [] }
         let counterpart: Holder? =
             switch kind {
-            case .gain, .loss, .naming, .passed: nil
+            case .gain, .loss, .naming, .said, .passed: nil
             case .transferred: try counterpart("transferred_to", in: fields)
             case .received: try counterpart("transferred_from", in: fields)
             }

@@ -90,7 +90,7 @@ extension Purchasely {
         return switch PurchaselyNames.factKind(of: request.eventName) {
         case .transferred: ("transferred_to_" + counterpart.fieldName, counterpart.id)
         case .received: ("transferred_from_" + counterpart.fieldName, counterpart.id)
-        case .gain, .loss, .naming, .passed, nil: nil
+        case .gain, .loss, .naming, .said, .passed, nil: nil
         }
     }
 

@@ -105,7 +105,7 @@ package struct Sessions: SourceAdapter {
         guard let kind = PurchaselyNames.factKind(of: eventName) else { return [] }
         let counterpart: Holder? =
             switch kind {
-            case .gain, .loss, .naming, .passed: nil
+            case .gain, .loss, .naming, .said, .passed: nil
             case .transferred: try fields.counterpart("transferred_to_")
             case .received: try fields.counterpart("transferred_from_")
             }

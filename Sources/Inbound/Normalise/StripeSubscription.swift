@@ -41,14 +41,16 @@ struct StripeSubscription {
         return statement
     }
 
-    /// What ends is the subscription, for whoever has it: a restore may have passed it on, of which Stripe knows
-    /// nothing, and the event by which the metadata name another user may come later.
+    /// What ends or goes on is the subscription, for whoever has it: a restore may have passed it on, of which Stripe
+    /// knows nothing, and the event by which the metadata name another user may come later. One that is new, or has
+    /// another user just now, is that user's.
     private func facts(_ kind: Fact.Kind, of party: StripeParty, at time: Timestamp) -> [Fact] {
-        let whoever = StripeParty(user: nil, anonymousID: party.anonymousID)
-        if kind == .loss, let user = party.user, let loss = whoever.fact(.loss, at: time, until: end) {
-            return [Fact(kind: .naming, holder: .user(user), at: time), loss]
-        }
-        return [party.fact(kind, at: time, until: end)].compactMap { $0 }
+        let whoever = StripeParty(user: nil, anonymousID: party.anonymousID).fact(kind, at: time, until: end)
+        let stated = party.fact(kind, at: time, until: end)
+        guard let user = party.user, let whoever else { return [stated].compactMap { $0 } }
+        if kind == .loss { return [Fact(kind: .naming, holder: .user(user), at: time), whoever] }
+        let isGiven = snapshot.name == StripeNames.created || snapshot.hasNewUser
+        return [Fact(kind: .said, holder: .user(user), at: time), isGiven ? stated : whoever].compactMap { $0 }
     }
 
     /// While a payment is retried the subscription has its access still: another user in its metadata gets it, to the

@@ -104,10 +104,14 @@ extension BatchPlan {
                 transfer: transfer.id, envelope: envelope, derivedBody: body))
     }
 
+    /// The user that an anonymous holder is known to be. Of an event that names an account: the user who has its
+    /// purchase by then, if that is another one.
     /// - Parameter state: of the event's purchase.
     private func user(of holder: Holder, in state: PurchaseState?, as event: Event) -> String? {
-        let known = state?.holder(of: holder, at: event.facts.first?.at ?? event.occurredAt) ?? holder
-        return known == holder || known.isAnonymous ? resolved(known, as: event) : known.id
+        let time = event.facts.first?.at ?? event.occurredAt
+        let known = holder.isAnonymous ? state?.holder(of: holder, at: time) : state?.account(at: time)
+        guard let known, known != holder else { return resolved(holder, as: event) }
+        return known.isAnonymous ? resolved(known, as: event) : known.id
     }
 
     private func resolved(_ holder: Holder, as event: Event) -> String? {

@@ -27,8 +27,11 @@ package enum LedgerForm: Int32, Comparable, Sendable {
     /// A version before would say that access is as old as the row, and name the event of that time; so does an older
     /// daemon that registers again, until the purchase's next webhook. It needs no switch of its own, but those before.
     case sparseEntitlements = 6
+    /// The state of a purchase has whom its store said (`HolderName.Kind.said`). Before, those that count are gains,
+    /// and nothing says what the store said last. It needs no switch of its own.
+    case saidNames = 7
 
-    package static let current = LedgerForm.sparseEntitlements
+    package static let current = LedgerForm.saidNames
 
     package static func < (left: LedgerForm, right: LedgerForm) -> Bool { left.rawValue < right.rawValue }
 

@@ -58,6 +58,9 @@ struct Migration: Sendable {
         Migration(
             version: 20, name: "replica_identity",
             sql: String(decoding: PackageResources.M0020_replica_identity_sql, as: UTF8.self)),
+        Migration(
+            version: 21, name: "said_names",
+            sql: String(decoding: PackageResources.M0021_said_names_sql, as: UTF8.self)),
     ]
 }
 

@@ -97,7 +97,7 @@ struct EffectiveMoves {
         return account.holder(of: own)
     }
 
-    private func account(at time: Timestamp) -> PurchaseAccount {
+    func account(at time: Timestamp) -> PurchaseAccount {
         known.account(by: names.isEmpty ? known.names : (known.names + names).sorted(), at: time)
     }
 

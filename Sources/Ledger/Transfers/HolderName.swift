@@ -12,13 +12,15 @@ package struct HolderName: Sendable, Hashable, Comparable {
         /// `Fact.Kind.naming`.
         case naming
         case loss
+        /// `Fact.Kind.said`.
+        case said
         case gain
 
         /// Whether it is about the purchase itself, and names an account.
         var isOfPurchase: Bool {
             switch self {
             case .given, .link: false
-            case .naming, .loss, .gain: true
+            case .naming, .loss, .said, .gain: true
             }
         }
 
@@ -53,28 +55,58 @@ package struct HolderName: Sendable, Hashable, Comparable {
         return mine < other
     }
 
-    /// Whether a name of the purchase itself counts from now on, after `last` did. Of whom a former holder's late loss
-    /// is about, the purchase was not any more.
-    fileprivate func counts(after last: HolderName?) -> Bool {
-        guard let last else { return true }
-        return switch kind {
-        case .gain: true
-        case .loss: last.holder == holder
-        case .naming: last.kind == .naming
-        case .given, .link: false
-        }
-    }
-
     /// Whether it moves a purchase by a link to the same holder: it says whose the purchase is, and not that this
     /// holder has it already.
     func isMoved(by link: KeptMove) -> Bool { kind == .naming && holder == link.to }
 }
 
+/// Which names of the purchase itself count, taken in ascending order.
+private struct CountedNames {
+    /// The last that counts.
+    private(set) var last: HolderName?
+    /// Whom the store said last, whether it counted or not.
+    private(set) var said: Holder?
+    /// Of all that counted.
+    private var holders: Set<Holder> = []
+
+    /// - Returns: whether the name counts from its time on.
+    mutating func take(_ name: HolderName) -> Bool {
+        let counts = counts(name)
+        if name.kind == .said { said = name.holder }
+        if counts {
+            last = name
+            holders.insert(name.holder)
+        }
+        return counts
+    }
+
+    private func counts(_ name: HolderName) -> Bool {
+        switch name.kind {
+        case .gain: true
+        // Of whom a former holder's late loss is about, the purchase was not any more.
+        case .loss: last.map { $0.holder == name.holder } ?? true
+        case .naming: last.map { $0.kind == .naming } ?? true
+        case .said: isNews(name.holder)
+        case .given, .link: false
+        }
+    }
+
+    /// Whether the store says another account than before, or says it of a purchase that this takes from nobody. What
+    /// it said before is not known at first, and once that account was erased: it may be this one, if this one or an
+    /// erased one was named.
+    private func isNews(_ account: Holder) -> Bool {
+        guard let last, last.holder != account, !ErasedID.isStandIn(last.holder) else { return true }
+        if let said, !ErasedID.isStandIn(said) { return said != account }
+        return said == nil && !holders.contains { $0 == account || ErasedID.isStandIn($0) }
+    }
+}
+
 /// Whose nameless facts of a purchase are at a time, by the names up to then (Domain.md, "Nameless facts"): the account
 /// that the purchase itself was given; without one, that of the newest link; without one, the own holder.
 struct PurchaseAccount {
+    private var counted = CountedNames()
     /// The last name of the purchase itself that counts.
-    private(set) var account: HolderName?
+    var account: HolderName? { counted.last }
     /// The install that has the purchase: the own holder that the app gave last.
     private var given: Holder?
     /// The installs that had the purchase so far.
@@ -94,7 +126,7 @@ struct PurchaseAccount {
                 given = name.holder
                 installs.insert(name.holder)
             case .link: links.append((install(of: name.about), name.holder))
-            case .naming, .loss, .gain: if name.counts(after: account) { account = name }
+            case .naming, .loss, .said, .gain: _ = counted.take(name)
             }
         }
     }
@@ -126,17 +158,17 @@ extension [HolderName] {
     /// - Parameter first: the time of the first nameless fact, if there is one. Of the links of one holder before it
     ///   only the newest counts.
     func dropping(before time: Timestamp, first: Timestamp?) -> [HolderName] {
-        var account: HolderName?
+        var counted = CountedNames()
         var given: HolderName?
         var link: HolderName?
         return enumerated().filter { index, name in
             if name.at >= time { return true }
             switch name.kind {
             case .given:
-                if account != nil || given?.holder == name.holder { return false }
+                if counted.last != nil || given?.holder == name.holder { return false }
                 (given, link) = (name, nil)
             case .link:
-                if account != nil { return false }
+                if counted.last != nil { return false }
                 if let first, name.at < first {
                     let isOld = self[(index + 1)...].contains {
                         $0.kind == .link && $0.about == name.about && $0.at < first && $0.at < time
@@ -146,12 +178,32 @@ extension [HolderName] {
                     return false
                 }
                 link = name
-            case .naming, .loss, .gain:
-                guard name.counts(after: account) else { return false }
-                if let account, account.holder == name.holder, account.kind >= name.kind { return false }
-                account = name
+            case .naming, .loss, .said, .gain:
+                let before = counted
+                let counts = counted.take(name)
+                // What the store says is kept also if it does not count: the next is compared with it.
+                if name.kind == .said, before.said != name.holder { return true }
+                if counts, before.last?.holder != name.holder || before.last.map({ $0.kind < name.kind }) ?? true {
+                    return true
+                }
+                counted = before
+                return false
             }
             return true
         }.map(\.element)
+    }
+
+    /// The same for a version that does not know what a store said: what counts is a gain, which is all that such a
+    /// version would have written of it.
+    var withoutSaid: [HolderName] {
+        if !contains(where: { $0.kind == .said }) { return self }
+        var counted = CountedNames()
+        let known = compactMap { name in
+            if !name.kind.isOfPurchase { return name }
+            let counts = counted.take(name)
+            if name.kind != .said { return name }
+            return counts ? HolderName(at: name.at, kind: .gain, holder: name.holder) : nil
+        }
+        return Set(known).sorted()
     }
 }

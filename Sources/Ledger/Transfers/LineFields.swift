@@ -168,6 +168,7 @@ struct LineFields {
         case "gain": kind = .gain
         case "loss": kind = .loss
         case "naming": kind = .naming
+        case "said": kind = .said
         case "given": kind = .given
         case "link": return HolderName(at: at, kind: .link, holder: try holder(), about: try holder())
         default: throw unreadable("not the kind of a name")

@@ -31,7 +31,7 @@ package struct NamelessFact: Sendable, Hashable {
         switch fact.kind {
         case .gain: self.kind = .gain
         case .loss: self.kind = .loss
-        case .transferred, .received, .naming, .passed: return nil
+        case .transferred, .received, .naming, .said, .passed: return nil
         }
         self.at = fact.at
         self.holder = fact.holder
@@ -102,6 +102,11 @@ extension PurchaseState {
     /// Whom an event is about that names only this holder: of one of the purchase's own, whoever is named at that time.
     func holder(of holder: Holder, at time: Timestamp) -> Holder {
         isOwn(holder) ? EffectiveMoves(self).holder(of: holder, at: time) : holder
+    }
+
+    /// Whom the purchase itself was given last, where its events may name nobody; nil: nobody was named.
+    func account(at time: Timestamp) -> Holder? {
+        mayLackName ? EffectiveMoves(self).account(at: time).account?.holder : nil
     }
 
     /// Whether the move says who a holder of the purchase's own is. Such a statement is about every purchase of that
@@ -219,7 +224,13 @@ extension PurchaseState {
         if let horizon { names = names.dropping(before: horizon, first: first) }
         if names.count <= Self.namesMax { return }
         names = names.dropping(before: Timestamp(milliseconds: .max), first: first)
-        if names.count > Self.namesMax { names.removeFirst(names.count - Self.namesMax) }
+        guard names.count > Self.namesMax else { return }
+        let dropped = names.prefix(names.count - Self.namesMax)
+        let said =
+            names.dropFirst(dropped.count).contains { $0.kind == .said } ? nil : dropped.last { $0.kind == .said }
+        names.removeFirst(said == nil ? dropped.count : dropped.count + 1)
+        // Without it the next that the store says would be news.
+        if let said { names.insert(said, at: 0) }
     }
 
     /// Whether a link is older than all that is known of its subject here: it was stated before the purchase was known,

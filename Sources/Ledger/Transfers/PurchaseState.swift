@@ -206,8 +206,8 @@ struct FactReading {
             isIgnored = false
             return
         }
-        if fact.kind == .naming {
-            naming = HolderName(at: fact.at, kind: .naming, holder: fact.holder)
+        if fact.kind == .naming || fact.kind == .said {
+            naming = HolderName(at: fact.at, kind: fact.kind == .naming ? .naming : .said, holder: fact.holder)
             isIgnored = false
             return
         }

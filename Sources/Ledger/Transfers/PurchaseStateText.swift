@@ -15,13 +15,14 @@ import Vocabulary
 ///     named    AT  plan|product|subscription
 ///     own       SINCE  given|-  HOLDER              these three only in version 3
 ///     nameless  AT  gain|loss  UNTIL|-  revoked|-  free|tenure  HOLDER
-///     name      AT  gain|loss|naming|given  HOLDER
+///     name      AT  gain|loss|naming|said|given  HOLDER
 ///     name      AT  link  HOLDER  OWN
 ///
 /// Lines of other kinds at the end are a newer version's: they are kept as they are. Version 1 has no checksum, no
 /// moves and no earlier statements; it is written while a daemon that reads nothing else lives (`LedgerForm`), with the
 /// moves as facts: that daemon would judge them so. Version 3 is that of a purchase whose events may name no account,
-/// whatever lives beside: versions of Posthouse that refuse it have no kind of source that makes such a purchase.
+/// whatever lives beside: versions of Posthouse that refuse it have no kind of source that makes such a purchase. Of a
+/// version that reads no names `said` (`LedgerForm.saidNames`) those that count are written as `gain`.
 ///
 /// A line `told` is an `AnnouncedPair`: NUMBER is its last ordinal. Times are milliseconds since 1970. A holder is
 /// `user:ID` or `anon:ID`; in it a backslash, tab, newline and carriage return are written `\\`, `\t`, `\n`, `\r`, and
@@ -44,10 +45,9 @@ extension PurchaseState {
 
     /// - Parameter form: the newest form that every living daemon reads.
     package func bytes(_ form: LedgerForm) -> [UInt8] {
-        form == .plain && !mayLackName ? Array("1\n".utf8) + withoutMoves().lines : checkedLines
+        if form == .plain, !mayLackName { return Array("1\n".utf8) + withoutMoves().lines(form) }
+        return Self.sealed(version: mayLackName ? 3 : 2, lines(form))
     }
-
-    private var checkedLines: [UInt8] { Self.sealed(version: mayLackName ? 3 : 2, lines) }
 
     /// Lines behind the version and their checksum.
     static func sealed(version: Int, _ lines: [UInt8]) -> [UInt8] {
@@ -63,7 +63,7 @@ extension PurchaseState {
         value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
     }
 
-    private var lines: [UInt8] {
+    private func lines(_ form: LedgerForm) -> [UInt8] {
         var text = LineWriter()
         for fact in facts { text.write(fact) }
         for native in natives { text.write(native) }
@@ -85,7 +85,7 @@ extension PurchaseState {
         for value in Value.allCases { if let time = valueTimes[value] { text.write(value, at: time) } }
         for own in own { text.write(own) }
         for fact in nameless { text.write(fact) }
-        for name in names { text.write(name) }
+        for name in form < .saidNames ? names.withoutSaid : names { text.write(name) }
         return text.bytes + unknownLines
     }
 
@@ -312,6 +312,7 @@ extension LineWriter {
         case .given: field("given")
         case .link: field("link")
         case .naming: field("naming")
+        case .said: field("said")
         case .loss: field("loss")
         case .gain: field("gain")
         }

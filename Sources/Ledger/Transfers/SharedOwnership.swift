@@ -33,7 +33,7 @@ enum SharedOwnership {
             case .loss, .transferred:
                 next.write(period: PurchaseState.Period(at: fact.at, isOn: false))
             // Of a source with shared ownership every event names somebody.
-            case .naming: break
+            case .naming, .said: break
             case .passed(let times):
                 guard let from = fact.counterpart, from != fact.holder else { continue }
                 announced += next.pass(from: from, to: fact.holder, times: times)
