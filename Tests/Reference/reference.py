@@ -33,6 +33,8 @@ class Fact:
     key: int = 0
     # Of a purchase held together: it says who holds it, not whether it runs.
     restored: bool = False
+    # Follows from a statement of holders as such, which other facts may show to have moved nothing.
+    moved: bool = False
 
     @property
     def lasts(self) -> bool:
@@ -200,9 +202,13 @@ class World:
         natives: dict[tuple[str, str], dict[str, set[int]]] = collections.defaultdict(
             lambda: collections.defaultdict(set))
         for fact in facts:
+            pair = fact.loser, fact.winner
+            # It is a transfer also where an ungranted tenure lies between the two.
+            if fact.moved and fact.at not in changes[pair]:
+                changes[pair].append(fact.at)
             for name in fact.native:
-                natives[fact.loser, fact.winner][name].add(fact.at)
-        return access, changes, natives
+                natives[pair][name].add(fact.at)
+        return access, {pair: sorted(times) for pair, times in changes.items()}, natives
 
     # MARK: Together
 
@@ -222,10 +228,10 @@ class World:
             for loser in step["from"]:
                 if loser not in step["to"]:
                     self.move(scope, loser, next((to for to in step["to"] if to.startswith("user:")), step["to"][0]),
-                              at, ("transferred", "received"), step["id"])
+                              at, step["id"])
         elif says in ("login", "identify") and step["source"] not in SHARING:
             if step["source"] in MERGING and step.get("anonymous"):
-                self.move(scope, step["anonymous"], step["user"], at, ("login",), step["id"])
+                self.move(scope, step["anonymous"], step["user"], at, step["id"], is_login=True)
         elif says == "identify" and self.is_first(step):
             for purchase in self.held_by(scope, step["anonymous"], at):
                 self.facts[purchase].append(
@@ -233,16 +239,15 @@ class World:
         elif says == "restore":
             self.restore(step)
 
-    def move(self, scope: str, loser: str, winner: str, at: int, native: tuple[str, ...], key: int,
+    def move(self, scope: str, loser: str, winner: str, at: int, key: int, is_login: bool = False,
              only: str | None = None) -> None:
         """I3: by the rule of a login no one-time purchase moves, and nothing that is over."""
-        is_login = native == ("login",)
         for purchase in [name for name in self.facts if name.startswith(scope + "/") and only in (None, name)]:
             facts, is_single = self.before(purchase, at), is_one_time(self.steps, purchase)
             on, family = registers(facts).get(loser, (False, False))
             if is_single or family:
                 if on and not is_login:
-                    self.facts[purchase].append(Fact(at, loser, winner, None, native=native, family=family, key=key))
+                    self.facts[purchase].append(Fact(at, loser, winner, None, family=family, key=key, moved=True))
                 continue
             gains = [fact for fact in facts if fact.winner and not fact.family
                      and (fact.at < at or fact.winner == loser)]
@@ -255,7 +260,7 @@ class World:
                 until = periods[-1][3]
             if newest and newest.winner == loser and (not is_login or until >= at):
                 until = None if until == 1 << 62 else until
-                self.facts[purchase].append(Fact(at, loser, winner, until, native=native, key=key))
+                self.facts[purchase].append(Fact(at, loser, winner, until, key=key, moved=True))
 
     def is_first(self, step: dict) -> bool:
         """The first identify ever of an identity; a webhook that names it with an install says that there was one."""
@@ -279,7 +284,7 @@ class World:
                 gains = [fact for fact in known if fact.winner and not fact.family and fact.at < at]
                 newest = max(gains, key=lambda fact: (fact.at, order(fact.winner)), default=None)
                 if newest and newest.winner != targets[-1] and not is_one_time(self.steps, purchase):
-                    self.move(scope, newest.winner, targets[-1], at, ("transferred",), step["id"], purchase)
+                    self.move(scope, newest.winner, targets[-1], at, step["id"], only=purchase)
                 continue
             if step["strategy"] == "transfer":
                 for holder, on in holders_together(known).items():
