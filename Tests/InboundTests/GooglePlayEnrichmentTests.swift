@@ -145,7 +145,7 @@ struct GooglePlayEnrichmentTests {
         let event = try play.event(Fixtures.subscription(4, token: Self.d))
         #expect(play.asked == Self.questions(Self.d, Self.c, Self.b))
         #expect(event.purchase?.key == Fixtures.name(Self.b))
-        #expect(event.stated.map(\.kind) == [.gain, .gain])
+        #expect(event.stated.map(\.kind) == [.gain])
         let rows = event.tokens
         let row = try #require(rows.first { $0.token == GooglePlayToken(Self.b).id })
         #expect(row.isReplaced)

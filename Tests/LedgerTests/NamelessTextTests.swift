@@ -159,13 +159,21 @@ struct NamelessTextTests {
         }
         #expect(holders([.activate(otherUser, seconds(50))]) == [otherUser])
         #expect(holders([]) == [user], "nobody else has it")
-        let passed = Self.state([
+        let passed = [
             Fact(kind: .said, holder: user, at: seconds(0)), .activate(user, seconds(0)),
             .activate(otherUser, seconds(50)),
-        ])
-        let orphaned = passed.renaming([ErasedID(holder: otherUser, standIn: ErasedID.standIn("0123456789abcdef"))])
+        ]
+        func erasing(_ holder: Holder, _ said: Holder) -> PurchaseState {
+            Self.state(passed + [Fact(kind: .said, holder: said, at: seconds(100))])
+                .renaming([ErasedID(holder: holder, standIn: ErasedID.standIn("0123456789abcdef"))])
+        }
+        // What counted goes on counting, and what did not does not.
+        let third = Holder.user("third")
+        #expect(erasing(user, third).account(at: seconds(100)) == third)
+        let erased = erasing(otherUser, user)
+        #expect(erased.account(at: seconds(100)).map(ErasedID.isStandIn) == true)
         let renewed = TransferResolution.resolve(
-            orphaned, Fact(kind: .said, holder: user, at: seconds(100)), kind: .subscription, mayLackName: true)
-        #expect(renewed.state.account(at: seconds(100)) == user, "nobody has it any more")
+            erased, Fact(kind: .said, holder: user, at: seconds(200)), kind: .subscription, mayLackName: true)
+        #expect(renewed.state.account(at: seconds(200)) == user, "nobody has it any more")
     }
 }

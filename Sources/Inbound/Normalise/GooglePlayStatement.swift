@@ -104,19 +104,18 @@ struct GooglePlayStatement {
     var facts: [Fact] {
         guard let kind = meaning.fact, !isReplaced, let holder, let key else { return [] }
         let own = Holder.anonymous(key)
-        func fact(of holder: Holder, at time: Timestamp? = nil) -> Fact {
+        func fact(of holder: Holder) -> Fact {
             Fact(
-                kind: kind, holder: holder, at: time ?? statedAt, until: state?.until, isRevoked: meaning.isRevoked,
+                kind: kind, holder: holder, at: statedAt, until: state?.until, isRevoked: meaning.isRevoked,
                 isNamed: !holder.isAnonymous, isGiven: holder.isAnonymous && holder != own)
         }
         if holder.isAnonymous { return [fact(of: holder)] }
         // What ends or goes on is the purchase, for whoever has it: a login or a restore may have passed it on, of
         // which Google knows nothing, and a token's account never changes. What is bought is the account's that bought
-        // it, as of then: the answer may be of a time after a restore.
+        // it.
         if kind == .loss { return [Fact(kind: .naming, holder: holder, at: statedAt), fact(of: own)] }
-        let goesOn = [Fact(kind: .said, holder: holder, at: statedAt), fact(of: own)]
-        guard GooglePlayNames.isBought(notice.subject) else { return goesOn }
-        return goesOn + [fact(of: holder, at: min(notice.occurredAt, statedAt))]
+        let said = Fact(kind: .said, holder: holder, at: statedAt)
+        return [said, fact(of: GooglePlayNames.isBought(notice.subject) ? holder : own)]
     }
 
     /// The time of what is stated: that of the request where the API's answer is the statement, else the event's.

@@ -109,7 +109,9 @@ extension BatchPlan {
     /// - Parameter state: of the event's purchase.
     private func user(of holder: Holder, in state: PurchaseState?, as event: Event) -> String? {
         let time = event.facts.first?.at ?? event.occurredAt
-        let known = holder.isAnonymous ? state?.holder(of: holder, at: time) : state?.account(at: time)
+        let known =
+            holder.isAnonymous
+            ? state?.holder(of: holder, at: time) : state?.account(at: max(time, event.occurredAt))
         guard let known, known != holder else { return resolved(holder, as: event) }
         return known.isAnonymous ? resolved(known, as: event) : known.id
     }

@@ -104,8 +104,14 @@ struct RepairDecision {
 }
 
 extension PurchaseState {
-    /// The states that say the same: a daemon of an older version wrote moves as facts (`LedgerForm`).
-    fileprivate var forms: [PurchaseState] { mayLackName ? [self] : [self, withoutMoves()] }
+    /// The states that say the same: while a daemon of an older version lives, moves are written as facts, or what a
+    /// store said as gains (`LedgerForm`).
+    fileprivate var forms: [PurchaseState] {
+        if !mayLackName { return [self, withoutMoves()] }
+        var before = self
+        before.names = names.withoutSaid
+        return [self, before]
+    }
 }
 
 extension Rebuilding.Result {

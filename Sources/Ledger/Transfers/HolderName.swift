@@ -195,15 +195,23 @@ extension [HolderName] {
 
     /// The same for a version that does not know what a store said: what counts is a gain, which is all that such a
     /// version would have written of it.
-    var withoutSaid: [HolderName] {
+    var withoutSaid: [HolderName] { sayingByGains(keepingSaid: false) }
+
+    /// The same where other names are about to change: what counted is a gain as well, and what did not is left out, so
+    /// that neither is judged anew.
+    var decided: [HolderName] { sayingByGains(keepingSaid: true) }
+
+    private func sayingByGains(keepingSaid: Bool) -> [HolderName] {
         if !contains(where: { $0.kind == .said }) { return self }
         var counted = CountedNames()
-        let known = compactMap { name in
-            if !name.kind.isOfPurchase { return name }
+        let names = flatMap { name -> [HolderName] in
+            if !name.kind.isOfPurchase { return [name] }
             let counts = counted.take(name)
-            if name.kind != .said { return name }
-            return counts ? HolderName(at: name.at, kind: .gain, holder: name.holder) : nil
+            if name.kind != .said { return [name] }
+            guard counts else { return [] }
+            let gain = HolderName(at: name.at, kind: .gain, holder: name.holder)
+            return keepingSaid ? [name, gain] : [gain]
         }
-        return Set(known).sorted()
+        return Set(names).sorted()
     }
 }
