@@ -176,4 +176,21 @@ struct NamelessTextTests {
             erased, Fact(kind: .said, holder: user, at: seconds(200)), kind: .subscription, mayLackName: true)
         #expect(renewed.state.account(at: seconds(200)) == user, "nobody has it any more")
     }
+
+    @Test("A restore that is still kept as a move counts beside names: for an erasure, and for an older version")
+    func restoredByMove() throws {
+        var state = Self.state([Fact(kind: .said, holder: user, at: seconds(0)), .activate(user, seconds(0))])
+        state.insert(KeptMove(at: seconds(50), from: nil, to: otherUser, isLogin: false))
+        for fact in [Fact(kind: .said, holder: user, at: seconds(100)), Self.nameless(.gain, seconds(100))] {
+            state = TransferResolution.resolve(state, fact, kind: .subscription, mayLackName: true).state
+        }
+        func account(_ state: PurchaseState) -> Holder? { state.account(at: seconds(100)) }
+        func erasing(_ holder: Holder) -> PurchaseState {
+            state.renaming([ErasedID(holder: holder, standIn: ErasedID.standIn("0123456789abcdef"))])
+        }
+        #expect(state.moves.count == 1 && account(state) == otherUser)
+        #expect(account(erasing(user)) == otherUser && account(erasing(Self.own)) == otherUser)
+        #expect(account(erasing(otherUser)).map(ErasedID.isStandIn) == true)
+        #expect(account(try PurchaseState(bytes: state.bytes(.sparseEntitlements))) == otherUser)
+    }
 }

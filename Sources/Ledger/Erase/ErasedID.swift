@@ -301,7 +301,7 @@ extension PurchaseState {
             state.insert(OwnHolder(holder: name(own.holder), since: own.since, isGiven: own.isGiven))
         }
         for fact in nameless { state.insert(fact.renamed(name(fact.holder))) }
-        for known in names.decided {
+        for known in decidedNames {
             let about = known.about.map(name)
             state.insert(HolderName(at: known.at, kind: known.kind, holder: name(known.holder), about: about))
         }

@@ -109,7 +109,7 @@ extension PurchaseState {
     fileprivate var forms: [PurchaseState] {
         if !mayLackName { return [self, withoutMoves()] }
         var before = self
-        before.names = names.withoutSaid
+        before.names = namesWithoutSaid
         return [self, before]
     }
 }

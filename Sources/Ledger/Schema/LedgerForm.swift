@@ -28,7 +28,7 @@ package enum LedgerForm: Int32, Comparable, Sendable {
     /// daemon that registers again, until the purchase's next webhook. It needs no switch of its own, but those before.
     case sparseEntitlements = 6
     /// The state of a purchase has whom its store said (`HolderName.Kind.said`). Before, those that count are gains,
-    /// and nothing says what the store said last. It needs no switch of its own.
+    /// and nothing says what the store said last. It needs no switch of its own, but those before.
     case saidNames = 7
 
     package static let current = LedgerForm.saidNames

@@ -192,26 +192,28 @@ extension [HolderName] {
             return true
         }.map(\.element)
     }
+}
 
-    /// The same for a version that does not know what a store said: what counts is a gain, which is all that such a
+extension PurchaseState {
+    /// The names for a version that does not know what a store said: what counts is a gain, which is all that such a
     /// version would have written of it.
-    var withoutSaid: [HolderName] { sayingByGains(keepingSaid: false) }
+    var namesWithoutSaid: [HolderName] { sayingByGains(keepingSaid: false) }
 
-    /// The same where other names are about to change: what counted is a gain as well, and what did not is left out, so
-    /// that neither is judged anew.
-    var decided: [HolderName] { sayingByGains(keepingSaid: true) }
+    /// The names where some are about to change: what the store said and counted is a gain as well, and what did not
+    /// count is left out, so that neither is judged anew.
+    var decidedNames: [HolderName] { sayingByGains(keepingSaid: true) }
 
     private func sayingByGains(keepingSaid: Bool) -> [HolderName] {
-        if !contains(where: { $0.kind == .said }) { return self }
+        if !names.contains(where: { $0.kind == .said }) { return names }
         var counted = CountedNames()
-        let names = flatMap { name -> [HolderName] in
-            if !name.kind.isOfPurchase { return [name] }
+        // A kept move names somebody, too: what the store repeats after it does not count.
+        let decided = Set(names + EffectiveMoves(self).names).sorted().flatMap { name -> [HolderName] in
             let counts = counted.take(name)
-            if name.kind != .said { return [name] }
+            guard name.kind == .said else { return names.contains(name) ? [name] : [] }
             guard counts else { return [] }
             let gain = HolderName(at: name.at, kind: .gain, holder: name.holder)
             return keepingSaid ? [name, gain] : [gain]
         }
-        return Set(names).sorted()
+        return Set(decided).sorted()
     }
 }

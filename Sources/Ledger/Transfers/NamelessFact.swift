@@ -224,13 +224,11 @@ extension PurchaseState {
         if let horizon { names = names.dropping(before: horizon, first: first) }
         if names.count <= Self.namesMax { return }
         names = names.dropping(before: Timestamp(milliseconds: .max), first: first)
-        guard names.count > Self.namesMax else { return }
-        let dropped = names.prefix(names.count - Self.namesMax)
-        let said =
-            names.dropFirst(dropped.count).contains { $0.kind == .said } ? nil : dropped.last { $0.kind == .said }
-        names.removeFirst(said == nil ? dropped.count : dropped.count + 1)
-        // Without it the next that the store says would be news.
-        if let said { names.insert(said, at: 0) }
+        while names.count > Self.namesMax {
+            // Without what the store said last, the next that it says would be news.
+            let said = names.lastIndex { $0.kind == .said }
+            names.remove(at: said == names.startIndex ? names.startIndex + 1 : names.startIndex)
+        }
     }
 
     /// Whether a link is older than all that is known of its subject here: it was stated before the purchase was known,

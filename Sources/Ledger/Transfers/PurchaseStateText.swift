@@ -21,8 +21,8 @@ import Vocabulary
 /// Lines of other kinds at the end are a newer version's: they are kept as they are. Version 1 has no checksum, no
 /// moves and no earlier statements; it is written while a daemon that reads nothing else lives (`LedgerForm`), with the
 /// moves as facts: that daemon would judge them so. Version 3 is that of a purchase whose events may name no account,
-/// whatever lives beside: versions of Posthouse that refuse it have no kind of source that makes such a purchase. Of a
-/// version that reads no names `said` (`LedgerForm.saidNames`) those that count are written as `gain`.
+/// whatever lives beside: versions of Posthouse that refuse it have no kind of source that makes such a purchase. For a
+/// version that reads no names `said` (`LedgerForm.saidNames`), those that count are written as `gain`.
 ///
 /// A line `told` is an `AnnouncedPair`: NUMBER is its last ordinal. Times are milliseconds since 1970. A holder is
 /// `user:ID` or `anon:ID`; in it a backslash, tab, newline and carriage return are written `\\`, `\t`, `\n`, `\r`, and
@@ -85,7 +85,7 @@ extension PurchaseState {
         for value in Value.allCases { if let time = valueTimes[value] { text.write(value, at: time) } }
         for own in own { text.write(own) }
         for fact in nameless { text.write(fact) }
-        for name in form < .saidNames ? names.withoutSaid : names { text.write(name) }
+        for name in form < .saidNames ? namesWithoutSaid : names { text.write(name) }
         return text.bytes + unknownLines
     }
 

@@ -1,4 +1,4 @@
 -- From this version on the state of a purchase may have names that the store said (`saidNames` in
--- Sources/Ledger/Schema/LedgerForm.swift).
--- No table changes, but a version before, which cannot read them, refuses a ledger that has this migration.
-COMMENT ON COLUMN daemons.state_form IS 'LedgerForm';
+-- Sources/Ledger/Schema/LedgerForm.swift). No table changes, so it waits for nobody; but a version before, which cannot
+-- read them, refuses a ledger that has this migration.
+SELECT;
