@@ -39,6 +39,6 @@ enum NamingWarning {
     }
 
     private static let consequence =
-        "each purchase passes to the other holder with its next webhook, and that is announced as a transfer: set it "
-        + "back unless it is meant"
+        "a purchase passes to the user whom webhooks then name with the next one that gives access, and that is announced "
+        + "as a transfer: set it back unless it is meant"
 }

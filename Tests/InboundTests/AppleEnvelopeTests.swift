@@ -74,7 +74,7 @@ struct AppleEnvelopeTests {
                 "DID_RENEW", transaction: [("originalTransactionId", original), ("transactionId", own)]))
         #expect(event.purchase?.key == key)
         #expect(event.transaction?.storeTransactionID == transaction)
-        #expect(event.stated.count == (key == nil ? 0 : 1), "a fact needs a purchase")
+        #expect(event.facts.map(\.kind) == (key == nil ? [] : [.said, .gain]), "a fact needs a purchase")
         #expect((event.holder == nil) == (key == nil))
     }
 

@@ -230,11 +230,11 @@ struct AppleTests {
         #expect(event.purchase?.key == "3000000000000001")
         #expect(event.purchase?.kind == (row.renewal == nil ? .oneTime : .subscription))
         let isShared = row.transaction.contains { $0.key == "inAppOwnershipType" }
+        #expect(event.facts.contains { $0.kind == .said } == (row.fact == .gain && !isShared))
         for fact in facts {
             #expect(fact.isRevoked == row.isRevoked && fact.until == row.until && fact.at == event.occurredAt)
             let isBought = ["SUBSCRIBED", "ONE_TIME_CHARGE"].contains { row.name.contains($0) }
             let isNamed = row.fact == .gain && !isShared && isBought
-            #expect((event.facts.first?.kind == .said) == (row.fact == .gain && !isShared))
             #expect(fact.holder == (isNamed ? event.holder : Holder.anonymous("3000000000000001")))
             #expect(fact.isFamilyShared == isShared && fact.isNamed == isNamed)
         }

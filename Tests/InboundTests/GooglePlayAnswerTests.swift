@@ -430,6 +430,7 @@ struct GooglePlayAnswerTests {
     func oneTimeProducts() throws {
         let bought = try googlePlay(Fixtures.oneTimeProduct(1), answered: Fixtures.product())
         #expect(bought.stated.map(\.kind) == [.gain] && bought.stated.map(\.until) == [nil])
+        #expect(bought.stated.map(\.holder) == [.user(Fixtures.account)])
         #expect(bought.purchase?.kind == .oneTime && bought.purchase?.product == "lifetime.v2")
         #expect(bought.holder == Holder.user(Fixtures.account))
         #expect(bought.transaction?.storeTransactionID == "GPA.3391-0047-6612-80913")

@@ -17,7 +17,7 @@ struct MessageEnvelopeTests {
             as: UTF8.self)
     }
 
-    @Test("A transaction that an import's line did not name is not told to receivers")
+    @Test("A transaction that an import's line did not name is in no message")
     func unnamedTransaction() {
         let transaction = Transaction(
             storeTransactionID: ImportLine.unnamedTransaction, storeOriginalTransactionID: nil, purchasedAt: nil,

@@ -167,7 +167,7 @@ struct QueueTests {
         }
     }
 
-    @Test("A message that cannot be read holds up no other one: it is put off, and told of")
+    @Test("A message that cannot be read holds up no other one: it is put off and logged")
     func unreadable() async throws {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon([.named("all")])

@@ -54,9 +54,11 @@ struct RepairPropertyTests {
             let (one, other) = (holder(&dice), holder(&dice))
             let until = seconds(at + Int64.random(in: -100...50_000, using: &dice))
             let fact: Fact =
-                switch Int.random(in: 0..<(source == "store" ? 14 : 8), using: &dice) {
+                switch Int.random(in: 0..<(source == "store" ? 17 : 8), using: &dice) {
                 case 8...11: Fact(kind: .gain, holder: own, at: seconds(at), until: until, isNamed: false)
-                case 12...: Fact(kind: .loss, holder: own, at: seconds(at), isRevoked: dice.chance(20), isNamed: false)
+                case 14...: Fact(kind: .said, holder: one, at: seconds(at))
+                case 12...13:
+                    Fact(kind: .loss, holder: own, at: seconds(at), isRevoked: dice.chance(20), isNamed: false)
                 case 0...3: .activate(one, seconds(at), until: dice.chance(80) ? until : nil)
                 case 4...5: .deactivate(one, seconds(at), until: until, revoked: dice.chance(20))
                 case 6: .transferred(one, to: other, seconds(at), until: until)
@@ -96,6 +98,24 @@ struct RepairPropertyTests {
             #expect(try ledger.picture() == before)
             #expect(try ledger.psql("SELECT count(*) FROM messages") == messages)
             #expect(daemon.log.warnings == [])
+        }
+    }
+
+    @Test("A state that was written beside an older daemon, without what the store said, is sound")
+    func besideOlder() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            let readings = Readings()
+            try ledger.psql("INSERT INTO daemons (version, expires_at, state_form) VALUES ('old', now(), 6)")
+            #expect(try await daemon.registration.renew())
+            let facts = [
+                Fact(kind: .said, holder: user, at: seconds(0)),
+                Fact(kind: .gain, holder: Self.own, at: seconds(0), isNamed: false),
+            ]
+            await ledger.record(facts.map { .stating($0, source: "store") }, by: daemon, readings)
+            #expect(try ledger.psql("SELECT convert_from(state, 'UTF8') FROM purchases").contains("\tsaid\t") == false)
+            try ledger.psql("DELETE FROM daemons WHERE version = 'old'")
+            #expect(try await ledger.repairAll(readings, by: daemon).map(\.verdict) == [.sound])
         }
     }
 

@@ -375,10 +375,14 @@ final class Daemon: Sendable {
 
 extension Upkeep {
     /// `prune`, again where it fails for a while, as it is run every hour: the server ends a session where this process
-    /// stands still for a second with whole tables locked.
+    /// stands still for a second with whole tables locked. Not where two of them end each other: none may.
     func pruneInTheEnd() async throws {
         for _ in 0..<5 {
-            do { return try await prune() } catch let error as DatabaseError where error.isTemporary { continue }
+            do {
+                return try await prune()
+            } catch let error as DatabaseError where error.isTemporary {
+                if case .refused(let refusal) = error, refusal.sqlState == "40P01" { throw error }
+            }
         }
         try await prune()
     }

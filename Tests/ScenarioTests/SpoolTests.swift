@@ -351,7 +351,7 @@ import Vocabulary
         #expect(try relay.database.count("events") == 2 && relay.database.count("quarantine") == 1)
     }
 
-    @Test("What another user's folder hides is told, and hides nothing else", .enabled(if: getuid() == 0))
+    @Test("What another user's folder hides is logged, and hides nothing else", .enabled(if: getuid() == 0))
     func ofAnotherUser() throws {
         let cluster = try TestCluster(durable: true)
         let relay = try Self.relay(cluster, try Receiver())

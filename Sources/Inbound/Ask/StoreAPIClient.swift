@@ -115,7 +115,7 @@ package final class StoreAPIClient: Sendable {
         }
     }
 
-    /// Tells the breaker, and the journal where it changed.
+    /// Notifies the breaker, and logs where it changed.
     private func judged(_ attempt: Attempt, about app: String) -> Reply {
         let failure = Self.failure(of: attempt.reply, from: settings.url)
         if failure != nil, !attempt.isFair { return attempt.reply }

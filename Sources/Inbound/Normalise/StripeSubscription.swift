@@ -49,8 +49,8 @@ struct StripeSubscription {
         let stated = party.fact(kind, at: time, until: end)
         guard let user = party.user, let whoever else { return [stated].compactMap { $0 } }
         if kind == .loss { return [Fact(kind: .naming, holder: .user(user), at: time), whoever] }
-        let isGiven = snapshot.name == StripeNames.created || snapshot.hasNewUser
-        return [Fact(kind: .said, holder: .user(user), at: time), isGiven ? stated : whoever].compactMap { $0 }
+        let isNew = snapshot.name == StripeNames.created || snapshot.hasNewUser
+        return [Fact(kind: .said, holder: .user(user), at: time), isNew ? stated : whoever].compactMap { $0 }
     }
 
     /// While a payment is retried the subscription has its access still: another user in its metadata gets it, to the

@@ -175,7 +175,7 @@ struct HolderKnowledge {
 
     // MARK: Transactions
 
-    /// Nobody is told of one that an import's line did not name.
+    /// No message has one that an import's line did not name.
     mutating func know(_ row: BatchPlan.TransactionRow) {
         let transaction = row.transaction
         if transaction.storeTransactionID == ImportLine.unnamedTransaction { return }
