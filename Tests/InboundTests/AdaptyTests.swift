@@ -124,6 +124,19 @@ import Vocabulary
         }
     }
 
+    /// Page "How profiles work": renewals go on under the profile that bought, also where another one has the access.
+    @Test(arguments: rows.filter { $0.fact == .gain }.map(\.name))
+    func whatGoesOnIsNotOfAProfileWithoutAccess(_ name: String) throws {
+        let begins = ["subscription_started", "trial_started", "non_subscription_purchase"]
+        for (has, gives) in [("true", true), (nil, true), ("null", true), ("false", false)] as [(String?, Bool)] {
+            let event = try adapty(AdaptyFixtures.event(name, [("profile_has_access_level", has)]))
+            #expect(event.ownFacts.map(\.kind) == (gives || begins.contains(name) ? [.gain] : []))
+            #expect(event.transaction != nil)
+        }
+        let lifetime = [("profile_has_access_level", String?.some("false")), ("is_lifetime", "true")]
+        #expect(try adapty(AdaptyFixtures.event("subscription_renewed", lifetime)).ownFacts.map(\.kind) == [.gain])
+    }
+
     @Test func theTableHoldsEveryKnownName() {
         let known = SourceAdapters.adapter(for: .adapty).knownEventNames
         #expect(known.count == 18)

@@ -200,6 +200,22 @@ import Vocabulary
         #expect(try event(body, from: Self.source).transaction?.status == status)
     }
 
+    /// The documented sample is of second 1,700,000,000.
+    @Test(arguments: [("1699913600", true), ("1699913601", false), ("1702592000", false), ("null", false)])
+    func aRefundOfAPastPeriodEndsNothing(_ expires: String, _ isPast: Bool) throws {
+        func refund(_ name: String) throws -> Event {
+            try event(
+                BodyEdit.edit(QonversionFixtures.named(name), in: "transaction", set: [("expires", expires)]),
+                from: Self.source)
+        }
+        let subscription = try refund("subscription_refunded")
+        #expect(subscription.facts.isEmpty == isPast && subscription.yieldsProduct == isPast)
+        #expect(subscription.type == "SUBSCRIPTION_REFUNDED_REVOKED" && subscription.money?.isEmpty == false)
+        // Of a one-time purchase there is no other period.
+        let oneTime = try refund("in_app_refunded")
+        #expect(!oneTime.facts.isEmpty && !oneTime.yieldsProduct)
+    }
+
     @Test func aRequestForARefundWithoutAPaidPeriodIsOfAOneTimePurchase() throws {
         let body = BodyEdit.edit(
             QonversionFixtures.named("refund_declined"), in: "transaction", set: [("expires", "null")])

@@ -46,7 +46,9 @@ package struct Adapty: SourceAdapter {
         let isReplaced = try AdaptyNames.isReplaced(properties, store: purchase?.store ?? "")
         let isRefundBesideAccess =
             purchase?.kind == .subscription && AdaptyNames.isRefundBesideAccess(usual, properties)
-        let isWithoutFact = purchase == nil || isReplaced && meaning.fact == .loss || isRefundBesideAccess
+        let isOfAnother = purchase?.kind == .subscription && AdaptyNames.isOfAnotherProfile(usual, properties)
+        let isWithoutFact =
+            purchase == nil || isReplaced && meaning.fact == .loss || isRefundBesideAccess || isOfAnother
         let changesRenewal = AdaptyNames.changesRenewal(usual)
         let holders = holders(sharing, with: holder)
         let links = try links(in: [fields] + sharing)

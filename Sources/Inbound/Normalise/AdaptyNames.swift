@@ -24,7 +24,7 @@ internal import Vocabulary
 /// | access_level_updated | itself | gain or loss, as it states |
 ///
 /// Only access_level_updated reports that access passes from one profile to another: a loss of the one and a gain of
-/// the other.
+/// the other. The profile that bought the subscription goes on to get its events (`isOfAnotherProfile`).
 enum AdaptyNames {
     static let accessLevel = "access_level_updated"
     static let oneTimePrefix = "non_subscription_purchase"
@@ -129,6 +129,18 @@ enum AdaptyNames {
     static func isRefundBesideAccess(_ name: String, _ properties: BodyFields) -> Bool {
         name == "subscription_refunded" && properties.flag("profile_has_access_level")
     }
+
+    /// Whether what goes on is that of another profile. Where access passes on to another user, the page "How profiles
+    /// work" says, the events of renewals still come under the profile that bought the subscription, which has no
+    /// access any more; the one that has it gets access_level_updated. What begins is that of whoever buys it.
+    static func isOfAnotherProfile(_ name: String, _ properties: BodyFields) -> Bool {
+        goingOn.contains(name) && properties.bool("profile_has_access_level") == false
+    }
+
+    private static let goingOn: Set<String> = [
+        "subscription_renewed", "subscription_renewal_reactivated", "subscription_deferred", "trial_converted",
+        "trial_renewal_reactivated", "entered_grace_period",
+    ]
 
     /// Whether an event ends a transaction only because another one of the same subscription replaces it. Apple keeps
     /// the original transaction then, so both are one purchase here, and its holder loses nothing; other stores begin a

@@ -25,6 +25,8 @@ package struct Qonversion: SourceAdapter {
         let occurredAt = try fields.requiredTime(.epoch("created_at"), .epoch("time"))
         let transaction = try QonversionTransaction(in: fields)
         let purchase = try purchase(in: fields, transaction: transaction, defaultName: defaultName)
+        let isRefundOfPastPeriod =
+            meaning?.isRevoked == true && purchase?.kind == .subscription && transaction.isPast(at: occurredAt)
         return Event(
             scope: Scope(
                 source: source.name, app: source.app ?? "",
@@ -34,11 +36,13 @@ package struct Qonversion: SourceAdapter {
             type: meaning?.type ?? defaultName,
             holder: parties.holder,
             occurredAt: occurredAt,
+            yieldsProduct: isRefundOfPastPeriod,
             purchase: purchase,
             transaction: transaction.stated(
                 status: meaning?.status, offer: QonversionNames.offer(of: defaultName), at: occurredAt),
             money: money(in: fields, isRefund: meaning?.isRevoked ?? false).json,
-            facts: purchase == nil ? [] : facts(meaning, of: parties, at: occurredAt, until: transaction.until),
+            facts: purchase == nil || isRefundOfPastPeriod
+                ? [] : facts(meaning, of: parties, at: occurredAt, until: transaction.until),
             links: parties.links,
             body: body)
     }
@@ -138,6 +142,16 @@ private struct QonversionTransaction {
         graceUntil = fields.epoch("grace_period_expires")
         until = [fields.epoch("expires"), graceUntil].compactMap { $0 }.max()
     }
+
+    /// Whether its period was over by then: a customer may be refunded a period before the one that runs now, and
+    /// ending access by the name alone would cut off who pays. One that ended just now may have been ended by the
+    /// refund.
+    func isPast(at time: Timestamp) -> Bool {
+        guard let until else { return false }
+        return until <= time.advanced(byMilliseconds: -Self.dayMilliseconds)
+    }
+
+    private static let dayMilliseconds: Int64 = 86_400_000
 
     /// The transaction; a renewal that could not be charged is in grace while a grace period lasts.
     func stated(status: String?, offer: String, at occurredAt: Timestamp) -> Transaction? {
