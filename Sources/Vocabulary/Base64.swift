@@ -2,8 +2,10 @@
 /// string has exactly one text.
 package enum Base64 {
     package static func encode(_ bytes: some Sequence<UInt8>) -> String {
+        // For other modules this is not specialised: an array is read faster.
+        let bytes = Array(bytes)
         var out = [UInt8]()
-        out.reserveCapacity((bytes.underestimatedCount + 2) / 3 * 4)
+        out.reserveCapacity((bytes.count + 2) / 3 * 4)
         var group: UInt32 = 0
         var count = 0
         for byte in bytes {

@@ -14,7 +14,9 @@ package struct HeaderField: Sendable, Hashable {
     /// Whether a value can be sent: neither CR nor LF nor another control character, so that it cannot end its line
     /// (RFC 9110 §5.5).
     package static func isValue(_ bytes: some Sequence<UInt8>) -> Bool {
-        bytes.allSatisfy { $0 >= 0x20 && $0 != 0x7f }
+        func isValueByte(_ byte: UInt8) -> Bool { byte >= 0x20 && byte != 0x7f }
+        // For other modules this is not specialised: byte by byte it took 3 % of the daemon's time.
+        return bytes.withContiguousStorageIfAvailable { $0.allSatisfy(isValueByte) } ?? bytes.allSatisfy(isValueByte)
     }
 
     /// Whether the field frames the message or steers the connection (RFC 9110 §7.6.1, RFC 9112 §6): only the HTTP

@@ -11,6 +11,7 @@ private typealias Pair = TransferOracle.Pair
 struct RepeatedAccountTests {
     private static let own = Holder.anonymous("2000000123456789")
     private static let day: Int64 = 86_400
+    private static let third = Holder.user("third")
 
     private static func nameless(_ kind: Fact.Kind, _ at: Int64, until: Int64? = nil) -> PurchaseStatement {
         .fact(Fact(kind: kind, holder: own, at: seconds(at), until: until.map { seconds($0) }, isNamed: false))
@@ -36,54 +37,77 @@ struct RepeatedAccountTests {
         }
     }
 
-    @Test("An account that the store repeats takes back nothing that has passed on; another one than before does")
-    func repeatedAccount() {
-        let third = Holder.user("third")
-        func renewal(_ holder: Holder, _ day: Int64) -> [PurchaseStatement] {
-            [
-                .fact(Fact(kind: .said, holder: holder, at: seconds(day * Self.day))),
-                Self.nameless(.gain, day * Self.day, until: (day + 5) * Self.day),
-            ]
-        }
-        func bought(_ holder: Holder, _ day: Int64) -> [PurchaseStatement] {
-            [renewal(holder, day)[0], Self.gain(holder, day * Self.day, until: (day + 5) * Self.day)]
-        }
-        let passed = [Self.gain(otherUser, 2 * Self.day, until: 5 * Self.day)]
-        let toOther = Pair(from: user, to: otherUser)
-        expect([bought(user, 0), renewal(user, 5), renewal(user, 10)], numbers: [:], active: user)
+    /// What an event says of whose the purchase is; what goes on is of whoever has it.
+    private static func renewal(_ holder: Holder, on day: Int64) -> [PurchaseStatement] {
+        [said(holder, day), nameless(.gain, day * Self.day, until: (day + 5) * Self.day)]
+    }
+
+    private static func bought(_ holder: Holder, on day: Int64) -> [PurchaseStatement] {
+        [said(holder, day), gain(holder, day * Self.day, until: (day + 5) * Self.day)]
+    }
+
+    private static func said(_ holder: Holder, _ day: Int64) -> PurchaseStatement {
+        .fact(Fact(kind: .said, holder: holder, at: seconds(day * Self.day)))
+    }
+
+    private let bought = Self.bought(user, on: 0)
+    private let restored = [Self.gain(otherUser, 2 * Self.day, until: 5 * Self.day)]
+    private let restores = [Pair(from: user, to: otherUser): 1]
+
+    @Test("Repeated by renewals, it takes back nothing that a restore has passed on")
+    func repeated() {
+        expect([bought, Self.renewal(user, on: 5), Self.renewal(user, on: 10)], numbers: [:], active: user)
         expect(
-            [bought(user, 0), passed, renewal(user, 5), renewal(user, 10)], numbers: [toOther: 1], active: otherUser)
-        // Also where nothing is known of what the store said before: a state of an older version, or a lost webhook.
-        expect([[bought(user, 0)[1]], passed, renewal(user, 5)], numbers: [toOther: 1], active: otherUser)
+            [bought, restored, Self.renewal(user, on: 5), Self.renewal(user, on: 10)],
+            numbers: restores, active: otherUser)
+        // Nor where it is not known what the store said before: a state of an older version, or a lost webhook.
+        expect([[bought[1]], restored, Self.renewal(user, on: 5)], numbers: restores, active: otherUser)
+    }
+
+    @Test("Another one than before has the purchase from then on, and so has the one before where it comes again")
+    func changed() {
         expect(
-            [bought(user, 0), passed, renewal(user, 5), renewal(third, 10)],
-            numbers: [toOther: 1, Pair(from: otherUser, to: third): 1], active: third)
-        // After another one, the account of before is news again.
+            [bought, restored, Self.renewal(user, on: 5), Self.renewal(Self.third, on: 10)],
+            numbers: [Pair(from: user, to: otherUser): 1, Pair(from: otherUser, to: Self.third): 1],
+            active: Self.third)
         expect(
-            [bought(user, 0), renewal(third, 5), renewal(user, 10)],
-            numbers: [Pair(from: user, to: third): 1, Pair(from: third, to: user): 1], active: user)
-        // Whoever the store says first has it, if nobody was named before.
-        expect([renewal(user, 5)], numbers: [:], active: user)
+            [bought, Self.renewal(Self.third, on: 5), Self.renewal(user, on: 10)],
+            numbers: [Pair(from: user, to: Self.third): 1, Pair(from: Self.third, to: user): 1], active: user)
+    }
+
+    @Test("The first one has the purchase, if nobody was named before")
+    func first() {
+        expect([Self.renewal(user, on: 5)], numbers: [:], active: user)
         let unnamed = [Self.nameless(.gain, 0, until: 5 * Self.day)]
-        expect([unnamed, renewal(user, 5)], numbers: [Pair(from: Self.own, to: user): 1], active: user)
+        expect([unnamed, Self.renewal(user, on: 5)], numbers: [Pair(from: Self.own, to: user): 1], active: user)
         // It says more than a naming of the same account: another naming counts no more.
-        func named(_ holder: Holder, _ day: Int64) -> PurchaseStatement {
+        func named(_ holder: Holder, on day: Int64) -> PurchaseStatement {
             .fact(Fact(kind: .naming, holder: holder, at: seconds(day * Self.day)))
         }
-        let invoice = [named(third, 5), Self.nameless(.gain, 5 * Self.day, until: 10 * Self.day)]
-        expect([[named(user, 0)], renewal(user, 1), invoice], numbers: [:], active: user)
-        // What ends is that of whoever has it, and what is bought again the buyer's, who then keeps it.
+        let invoice = [named(Self.third, on: 5), Self.nameless(.gain, 5 * Self.day, until: 10 * Self.day)]
+        expect([[named(user, on: 0)], Self.renewal(user, on: 1), invoice], numbers: [:], active: user)
+    }
+
+    @Test("What ends is that of whoever has the purchase")
+    func ended() {
         let ended = [Self.nameless(.loss, 6 * Self.day)]
-        expect([bought(user, 0), passed, renewal(user, 5), ended], numbers: [toOther: 1], active: nil)
+        expect([bought, restored, Self.renewal(user, on: 5), ended], numbers: restores, active: nil)
+    }
+
+    @Test("What is bought again is the buyer's, who keeps it until the next restore")
+    func boughtAgain() {
         expect(
-            [bought(user, 0), passed, bought(user, 5), renewal(user, 10)],
-            numbers: [toOther: 1, Pair(from: otherUser, to: user): 1], active: user)
+            [bought, restored, Self.bought(user, on: 5), Self.renewal(user, on: 10)],
+            numbers: [Pair(from: user, to: otherUser): 1, Pair(from: otherUser, to: user): 1], active: user)
+        let byThird = Self.bought(Self.third, on: 3)
         expect(
-            [bought(user, 0), bought(third, 3), passed, renewal(third, 8)],
-            numbers: [toOther: 1, Pair(from: otherUser, to: third): 1], active: third)
-        let passedAgain = [Self.gain(otherUser, 4 * Self.day, until: 8 * Self.day)]
+            [bought, byThird, restored, Self.renewal(Self.third, on: 8)],
+            numbers: [Pair(from: user, to: otherUser): 1, Pair(from: otherUser, to: Self.third): 1],
+            active: Self.third)
+        let restoredLater = [Self.gain(otherUser, 4 * Self.day, until: 8 * Self.day)]
         expect(
-            [bought(user, 0), bought(third, 3), passedAgain, renewal(third, 8)],
-            numbers: [Pair(from: user, to: third): 1, Pair(from: third, to: otherUser): 1], active: otherUser)
+            [bought, byThird, restoredLater, Self.renewal(Self.third, on: 8)],
+            numbers: [Pair(from: user, to: Self.third): 1, Pair(from: Self.third, to: otherUser): 1],
+            active: otherUser)
     }
 }

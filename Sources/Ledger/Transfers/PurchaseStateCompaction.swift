@@ -93,10 +93,10 @@ extension PurchaseState {
     }
 
     /// Drops the first pairs beyond the limit that nothing kept concerns.
-    /// - Parameter neighbours: transfers that the kept facts show; called only if there are too many pairs.
-    private mutating func forgetPairs(neighbours: (PurchaseState) -> [Timeline.Passing]) {
+    /// - Parameter shown: transfers that the kept facts show; called only if there are too many pairs.
+    private mutating func forgetPairs(shown: (PurchaseState) -> [Timeline.Passing]) {
         guard announced.count > Self.pairsMax else { return }
-        let passings = neighbours(self)
+        let passings = shown(self)
         while announced.count > Self.pairsMax {
             // Such a pair exists: fewer than `pairsMax` pairs have a kept native or two neighbouring tenures.
             let index = announced.firstIndex { entry in

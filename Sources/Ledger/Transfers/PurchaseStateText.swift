@@ -7,8 +7,8 @@ import Vocabulary
 ///     fact    AT  gain|loss  UNTIL  revoked|-  HOLDER
 ///     native  AT  transferred|received  FROM  TO
 ///     register  AT  on|off  free|tenure  HOLDER
-///     told    NUMBER  CHANGES  TRANSFERRED  RECEIVED  VOIDED,…  FROM  TO
-///     forgotten  NUMBER                             only where it is not 0
+///     told    ORDINAL CHANGES  TRANSFERRED  RECEIVED  VOIDED,…  FROM  TO
+///     forgotten  COUNT                              only where it is not 0
 ///     period  AT  on|off                            only of shared ownership
 ///     move    AT  login|all  FROM|-  TO
 ///     earlier  AT  on|off  HOLDER
@@ -24,7 +24,7 @@ import Vocabulary
 /// whatever lives beside: versions of Posthouse that refuse it have no kind of source that makes such a purchase. For a
 /// version that reads no names `said` (`LedgerForm.saidNames`), those that count are written as `gain`.
 ///
-/// A line `told` is an `AnnouncedPair`: NUMBER is its last ordinal. Times are milliseconds since 1970. A holder is
+/// A line `told` is an `AnnouncedPair`: ORDINAL is its last one. Times are milliseconds since 1970. A holder is
 /// `user:ID` or `anon:ID`; in it a backslash, tab, newline and carriage return are written `\\`, `\t`, `\n`, `\r`, and
 /// all else is written as it is, so that an id can be found by search.
 /// Reading is strict: what this build would not write, it refuses, and never guesses. The checksum finds what was

@@ -46,7 +46,20 @@ package final class SettlementBuffer: Sendable {
         /// Taken from `refused` to be tried again.
         var retrying = 0
         var isClosed = false
+        /// A writer waits for further settlements to write along.
+        var isGathering = false
         var sleepers: [CheckedContinuation<Void, Never>] = []
+
+        /// What a writer that has nothing to write does.
+        enum Next { case end, take, gather, sleep }
+
+        /// A full batch is written at once. Of several writers one gathers: side by side they would share what comes,
+        /// in smaller batches.
+        var next: Next {
+            if isClosed { return pending.isEmpty ? .end : .take }
+            if pending.count >= Limits.settleBatchMax { return .take }
+            return pending.isEmpty || isGathering ? .sleep : .gather
+        }
 
         var refusedCount: Int { refused.count + retrying }
         var depth: Int { pending.count + writing + refusedCount }
@@ -66,7 +79,7 @@ package final class SettlementBuffer: Sendable {
     package func append(_ settlement: Settlement) {
         let sleeper = state.withLock { state in
             state.pending.append(settlement)
-            return state.sleepers.popLast()
+            return state.next == .sleep ? nil : state.sleepers.popLast()
         }
         sleeper?.resume()
     }
@@ -175,37 +188,42 @@ package final class SettlementBuffer: Sendable {
 
     private func next() async -> [Settlement]? {
         while true {
-            let isReady: Bool? = state.withLock { state in
-                if !state.pending.isEmpty { return true }
-                return state.isClosed ? false : nil
+            let next = state.withLock { state in
+                let next = state.next
+                if next == .gather { state.isGathering = true }
+                return next
             }
-            switch isReady {
-            case false: return nil
-            case true:
-                // Waits for further settlements to write along; a full batch does not wait.
-                if state.withLock({ $0.pending.count < Limits.settleBatchMax && !$0.isClosed }) {
-                    try? await Task.sleep(for: Limits.settleDelay)
-                }
-                let batch = take()
-                if !batch.isEmpty { return batch }
-            default: await sleep()
+            switch next {
+            case .end: return nil
+            case .take: break
+            case .gather:
+                try? await Task.sleep(for: Limits.settleDelay)
+                state.withLock { $0.isGathering = false }
+            case .sleep:
+                await sleep()
+                continue
             }
+            let batch = take()
+            if !batch.isEmpty { return batch }
         }
     }
 
     private func take() -> [Settlement] {
-        state.withLock { state in
+        let (batch, sleeper) = state.withLock { state in
             let batch = Array(state.pending.prefix(Limits.settleBatchMax))
             state.pending.removeFirst(batch.count)
             state.writing += batch.count
-            return batch
+            // What came meanwhile has woken nobody while this one gathered.
+            return (batch, state.next == .sleep ? nil : state.sleepers.popLast())
         }
+        sleeper?.resume()
+        return batch
     }
 
     private func sleep() async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             let isReady = state.withLock { state in
-                if !state.pending.isEmpty || state.isClosed { return true }
+                if state.next != .sleep { return true }
                 state.sleepers.append(continuation)
                 return false
             }
