@@ -177,7 +177,7 @@ extension Check {
 /// The types that a message can have. Others are passed on as well; a glob that matches none of these is most likely a
 /// mistake.
 enum EventTypes {
-    static let known = StandardTypes.all + own
+    static let known = StandardTypes.all + StandardTypes.relay + own
 
     /// Types that have no such name and keep their own: of sessions, of the API's writes, and of other events of
     /// platforms.

@@ -28,7 +28,10 @@ package enum DatabaseFindings {
     /// - Parameters:
     ///   - reason: as libpq gives it.
     ///   - path: of the configuration file.
-    package static func unreachable(target: String, reason: String, path: String, isRoot: Bool) -> DoctorFinding {
+    ///   - privateCluster: the directory of the daemon's own; nil: `[database] url` leads there.
+    package static func unreachable(
+        target: String, reason: String, path: String, isRoot: Bool, privateCluster: String? = nil
+    ) -> DoctorFinding {
         let isNotLetIn =
             isRoot && (reason.contains("Peer authentication failed") || reason.contains(/role "[^"]*" does not exist/))
         if isNotLetIn {
@@ -38,7 +41,13 @@ package enum DatabaseFindings {
         }
         return DoctorFinding(
             .database, .wrong, "\(target) does not answer: \(reason)",
-            do: "see that PostgreSQL runs and that [database] url of \(path) is right")
+            do: privateCluster.map { remedy(privateCluster: $0) }
+                ?? "see that PostgreSQL runs and that [database] url of \(path) is right")
+    }
+
+    /// What to do about a private cluster that does not answer.
+    package static func remedy(privateCluster directory: String) -> String {
+        "see the end of \(directory)/cluster.log, the free space there, and journalctl -u posthouse -p err"
     }
 
     /// - Parameters:

@@ -41,6 +41,8 @@ package final class Pool: Sendable {
         var isPublishing = false
         var retry: Task<Void, Never>?
         var closers: [CheckedContinuation<Void, Never>] = []
+        /// Connections that are being closed.
+        var closing = 0
     }
 
     /// An action performed outside the lock.
@@ -133,7 +135,9 @@ package final class Pool: Sendable {
         }
     }
 
-    /// Closes idle connections at once and busy ones when their callers are done, then returns. Further callers fail.
+    /// Closes idle connections at once, busy ones when their callers are done and those that are being opened when that
+    /// has ended, then returns: no thread of theirs runs any more, in libraries that the end of the process takes down.
+    /// Further callers fail.
     package func close() async {
         decide { $0.machine.close() }
         state.withLock { $0.retry }?.cancel()
@@ -199,7 +203,14 @@ package final class Pool: Sendable {
         switch effect {
         case .open(let slot): Task { await open(slot) }
         case .answer(let continuation, let answer): continuation.resume(returning: answer)
-        case .close(let connection): Task { await connection.close() }
+        case .close(let connection):
+            Task {
+                await connection.close()
+                decide { state in
+                    state.closing -= 1
+                    return []
+                }
+            }
         case .drained(let continuation): continuation.resume()
         case .retry(let interval):
             let retry = Task {
@@ -306,14 +317,16 @@ extension Pool.State {
             news.append(change)
             return nil
         case .close(let slot):
-            defer { connections[slot] = nil }
-            return connections[slot].map { .close($0) }
+            guard let connection = connections[slot] else { return nil }
+            connections[slot] = nil
+            closing += 1
+            return .close(connection)
         }
     }
 
-    /// Resumes the callers of `close` once no caller holds a connection.
+    /// Resumes the callers of `close` once no connection is used, opened or closed.
     fileprivate mutating func drained() -> [Pool.Effect] {
-        guard machine.isClosed, !machine.slots.contains(.busy) else { return [] }
+        guard machine.isClosed, closing == 0, machine.slots.allSatisfy({ $0 == .vacant }) else { return [] }
         defer { closers.removeAll() }
         return closers.map { .drained($0) }
     }

@@ -301,7 +301,7 @@ package enum Limits {
     package static let startUndoTimeout: Duration = .seconds(10)
     /// How long a refused webhook keeps `/readyz` at 503 if nothing is stored after it.
     package static let recordingRefusalMemory: Duration = .seconds(30)
-    /// At most so often is it reported that webhooks cannot be stored.
+    /// At most so often is it reported that webhooks are stored again.
     package static let recordingReportInterval: Duration = .seconds(60)
     /// How often a daemon writes what `status` says of its sources.
     package static let sourceReportInterval: Duration = .seconds(5)

@@ -6,6 +6,12 @@ package enum StandardTypes {
     package static let all: [String] =
         ["ACTIVATE", "DEACTIVATE"] + lifecycle + billing + pause + transfer + offers + money + legacy
 
+    /// Those of Posthouse itself (posthouse-messages(7), "Relay messages").
+    package static let relay: [String] = [
+        "posthouse.integration.failing", "posthouse.integration.recovered", "posthouse.integration.paused",
+        "posthouse.integration.dead", "posthouse.access.lapsed",
+    ]
+
     private static let lifecycle = [
         "SUBSCRIPTION_STARTED", "SUBSCRIPTION_RENEWED", "SUBSCRIPTION_REACTIVATED", "SUBSCRIPTION_DEFERRED",
         "SUBSCRIPTION_CROSSGRADED", "SUBSCRIPTION_DOWNGRADED", "SUBSCRIPTION_UPGRADED", "RENEWAL_DISABLED",

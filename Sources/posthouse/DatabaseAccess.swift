@@ -1,5 +1,6 @@
 import Cluster
 import Configuration
+import Doctor
 import Glibc
 import Ledger
 import Postgres
@@ -59,10 +60,15 @@ enum DatabaseAccess {
 
     /// The complaint about an error of the database, with what to do about it.
     /// - Parameter path: the path of the configuration file.
-    static func unreachable(_ error: DatabaseError, _ path: String) -> Complaint {
+    static func unreachable(_ error: DatabaseError, _ configuration: Configuration, _ path: String) -> Complaint {
         guard error.isConnectionLevel else {
             return Complaint(
                 "\(error); see what is short, or holds what it waits for (pg_locks, pg_stat_activity)",
+                code: Exit.unavailable)
+        }
+        if configuration.database.usesPrivateCluster {
+            return Complaint(
+                "\(error); \(DatabaseFindings.remedy(privateCluster: configuration.embedded.directory))",
                 code: Exit.unavailable)
         }
         let hint = peerHint("runuser -u posthouse -- posthouse …")

@@ -274,10 +274,14 @@ import Testing
                         + "did you mean `SUBSCRIPTION_RECEIVED`?"
                 ])
         #expect(
+            Harness.warnings(Harness.minimal.replacing("[\"*\"]", with: "[\"posthouse.integration.failng\"]"))
+                .contains { $0.hasSuffix("did you mean `posthouse.integration.failing`?") })
+        #expect(
             Harness.warnings(Harness.with("environments = [\"production\"]"))
                 == ["11:17 no source sends the environment `production`; did you mean `PRODUCTION`?"])
         #expect(Harness.warnings(Harness.with("allow_private = true")).isEmpty)
-        for type in ["SESSION_*", "TRANSFER", "ENTITLEMENT_GRANTED", "paywall_*"] {
+        let ofTheRelay = ["posthouse.*", "posthouse.integration.*", "posthouse.integration.dead", "posthouse.access.*"]
+        for type in ["SESSION_*", "TRANSFER", "ENTITLEMENT_GRANTED", "paywall_*"] + ofTheRelay {
             #expect(Harness.warnings(Harness.minimal.replacing("[\"*\"]", with: "[\"\(type)\"]")).isEmpty)
         }
     }

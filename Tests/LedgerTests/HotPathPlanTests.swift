@@ -97,18 +97,20 @@ struct HotPathPlanTests {
             let (lane, lease) = (recorded.integration, recorded.lease)
             let ids = Self.array(recorded.deliveries, of: "bigint")
             let count = recorded.deliveries.count
+            let created = Self.array(Array(repeating: "1000", count: count), of: "bigint")
             let statements: [(PlannedStatement, [String], Planning)] = [
                 (PlannedStatement(QueueStatements.claim), [lane, lease, "0", "0", "256"], .eachTime),
                 (PlannedStatement(QueueStatements.due), ["ARRAY[\(lane)]"], .eachTime),
                 (PlannedStatement(QueueStatements.unclaim), [ids, lease], .eachTime),
-                (PlannedStatement(QueueStatements.giveBack), [ids, lease], .eachTime),
+                (PlannedStatement(QueueStatements.giveBack), [ids, lease, created], .eachTime),
+                (PlannedStatement(QueueStatements.giveBackUnknown), [ids, lease], .eachTime),
                 (PlannedStatement(QueueStatements.unsettled), [ids], .eachTime),
-                (PlannedStatement(QueueStatements.settled), [ids, lease], .onceByIndex),
+                (PlannedStatement(QueueStatements.settled), [ids, lease, created], .onceByIndex),
                 (
                     PlannedStatement(QueueStatements.retry),
                     [
                         ids, Self.array(Array(repeating: "1", count: count), of: "smallint"),
-                        Self.array(Array(repeating: "1000", count: count), of: "bigint"), lease,
+                        created, lease, created,
                     ], .onceByIndex
                 ),
             ]

@@ -88,6 +88,31 @@ struct LaggingSequenceTests {
         }
     }
 
+    /// As after a restore to an earlier time, or a promotion that lost commits, under a daemon that lives on.
+    @Test("What the daemon still has in memory of deliveries that were lost ends none that have their ids now")
+    func redrawnDeliveries() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            daemon.open("all")
+            await daemon.record((0..<4).map { .sample("A\($0)", purchase: "a\($0)") })
+            let lost = daemon.inbox.take()
+            try ledger.psql("DELETE FROM deliveries; SELECT setval('delivery_ids', 1, false)")
+            await daemon.record((0..<4).map { .sample("B\($0)", purchase: "b\($0)") })
+            let new = daemon.inbox.take()
+            #expect(new.map(\.id) == lost.map(\.id) && new.map(\.lease) == lost.map(\.lease))
+            _ = try await daemon.queue.settle([
+                lost[0].settled(.accepted), lost[1].settled(.retry(after: .zero)),
+                lost[2].settled(.dead(reason: "no"), status: 400, failure: "no"),
+            ])
+            try await daemon.queue.giveBack([lost[3]])
+            let leased = "SELECT count(*) FILTER (WHERE leased_by IS NOT NULL), count(*), max(attempts) FROM deliveries"
+            #expect(try ledger.psql(leased) == "4|4|0")
+            #expect(try ledger.psql("SELECT count(*) FROM dead_letters") == "0")
+            _ = try await daemon.queue.settle(new.map { $0.settled(.accepted) })
+            #expect(try ledger.psql("SELECT count(*) FROM deliveries") == "0")
+        }
+    }
+
     @Test("Dead letters, of which a relay message is written, are settled when they are tried again")
     func settling() async throws {
         try await TestLedger.run { ledger in

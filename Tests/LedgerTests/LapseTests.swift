@@ -28,6 +28,11 @@ struct LapseTests {
         }
     }
 
+    @Test("The configuration knows the type of every relay message")
+    func types() {
+        #expect(RelayMessage.Kind.allCases.map(\.rawValue) + [Lapses.type] == StandardTypes.relay)
+    }
+
     @Test("A lapse is sent once for each end, to whom it is of and who names it, and access stays as stored")
     func once() async throws {
         try await TestLedger.run { ledger in

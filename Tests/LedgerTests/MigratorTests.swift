@@ -40,6 +40,21 @@ struct MigratorTests {
         #expect(try shape(ledger) == before)
     }
 
+    /// PostgreSQL's default since 15, for a database that has another owner.
+    @Test("A role that may make no table is said what it lacks")
+    func stranger() async throws {
+        let ledger = try await TestLedger(isMigrated: false)
+        let role = "stranger_\(ledger.database)"
+        try ledger.psql("REVOKE CREATE ON SCHEMA public FROM PUBLIC; CREATE ROLE \(role) LOGIN")
+        let url = ledger.connectionString.replacing(/user=\w+/, with: "user=\(role)")
+        let connection = try await Connection.open(TestLedger.settings(url))
+        guard case .failure(let error) = try await Migrator.migrate(on: connection) else {
+            throw DatabaseError.protocolViolation(reason: "it made tables")
+        }
+        #expect("\(error)".hasPrefix("no table can be made: ") && "\(error)".contains("GRANT CREATE ON SCHEMA"))
+        await connection.close()
+    }
+
     /// By a locale's rules an update of the operating system may break them.
     @Test("Whatever text an index holds is compared by its bytes")
     func collations() async throws {

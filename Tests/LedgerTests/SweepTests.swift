@@ -169,6 +169,23 @@ struct SweepTests {
         }
     }
 
+    /// The database's clock was ahead by two months as it was written.
+    @Test("What was never tried and is of a later time than now is due now; what waits for its next attempt is not")
+    func writtenAhead() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            await daemon.record([.sample("NEW", purchase: "subs_1"), .sample("TRIED", purchase: "subs_2")])
+            daemon.open("all")
+            let ahead = "due_at = due_at + interval '60 days', created_at = created_at + interval '60 days'"
+            try ledger.psql("UPDATE deliveries SET \(ahead)")
+            try ledger.psql("UPDATE deliveries SET attempts = 1 WHERE id = (SELECT max(id) FROM deliveries)")
+            #expect(try await daemon.claimAll("all").isEmpty)
+            try await daemon.sweep()
+            #expect(daemon.log.warnings.map { $0.hasPrefix("the next attempt of 1 deliveries") } == [true])
+            #expect(try await daemon.claimAll("all").map(\.message.type) == ["NEW"])
+        }
+    }
+
     @Test("A name that is known uses up no id of an integration")
     func namedTwice() async throws {
         try await TestLedger.run { ledger in

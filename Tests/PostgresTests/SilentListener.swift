@@ -30,10 +30,15 @@ final class SilentListener {
     /// This process's end of a connection to here; waits for the first.
     func client() async throws -> Int32 {
         while true {
-            let open = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap { Int32($0) }
-            if let client = open.first(where: isClient) { return client }
+            if let client = try openClient() { return client }
             try await Task.sleep(for: .milliseconds(5))
         }
+    }
+
+    /// The same; nil: there is no connection to here.
+    func openClient() throws -> Int32? {
+        try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap { Int32($0) }
+            .first(where: isClient)
     }
 
     private func isClient(_ descriptor: Int32) -> Bool {

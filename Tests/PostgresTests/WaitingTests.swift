@@ -75,6 +75,21 @@ import Testing
         #expect(reason.contains("did not answer within"))
     }
 
+    /// The process may end right after: what a thread still does in libpq and OpenSSL then crashes.
+    @Test("A pool that is closed waits for the connection that it opens") func closedWhileOpening() async throws {
+        let listener = try SilentListener()
+        let settings = try ConnectionSettings(
+            "host=127.0.0.1 port=\(listener.port) dbname=x", connectTimeout: .milliseconds(500),
+            statementTimeout: .seconds(1), deadlineMargin: .seconds(1))
+        let pool = Pool(
+            settings, size: 1, waiting: Pool.Waiting(waitersMax: 1, limit: .seconds(1)),
+            backoff: .seconds(1)...(.seconds(1)))
+        pool.start()
+        _ = try await listener.client()
+        await pool.close()
+        #expect(try listener.openClient() == nil)
+    }
+
     @Test(
         "Over TCP the kernel waits 10 s for the server to acknowledge what was sent, or as long as the string says",
         arguments: [("", 10_000), ("tcp_user_timeout=3000", 3_000)])

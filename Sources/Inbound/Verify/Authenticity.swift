@@ -54,14 +54,18 @@ package enum Authenticity: Hashable, Sendable {
 extension Authenticity.Refusal: CustomStringConvertible {
     package var description: String {
         switch self {
-        case .missingSignature: "no signature header"
+        case .missingSignature: "no signature header; posthouse-sources(7) names it"
         case .malformedSignature: "the signature header is not of the form that this kind of source sends"
-        case .missingMessageID: "no message id header"
-        case .missingTimestamp: "no signed timestamp"
+        case .missingMessageID: "no message id header; posthouse-sources(7) names it"
+        case .missingTimestamp: "no signed timestamp; posthouse-sources(7) says where it is"
         case .malformedTimestamp: "the signed timestamp is not 1 to 20 digits"
         case .wrongSignature: "the signature matches none of the source's secrets"
-        case .staleTimestamp: "the signed timestamp is outside the source's freshness window"
-        case .missingToken: "no token header"
+        case .staleTimestamp:
+            """
+            the signed timestamp is outside the source's freshness window; unless it is an old webhook, check the clocks of \
+            this machine and of the sender
+            """
+        case .missingToken: "no token header; posthouse-sources(7) names it"
         case .wrongToken: "the token matches none of the source's secrets"
         case .unsupportedAuthentication: "this kind of source has no such authentication; check the source's auth key"
         case .missingSignedPayload:

@@ -54,7 +54,7 @@ extension Queue {
             let leased = try session.run(QueueStatements.leased, (from, end, lease))
             let unknown = Set(leased.filter { !dispatchBuffer.holds($0, under: lease) })
             let leaked = unknown.intersection(suspects)
-            if !leaked.isEmpty { _ = try session.execute(QueueStatements.giveBack, (leaked.sorted(), lease)) }
+            if !leaked.isEmpty { _ = try session.execute(QueueStatements.giveBackUnknown, (leaked.sorted(), lease)) }
             var reclaimed: [Int64: Int] = leaked.isEmpty ? [:] : [lease: leaked.count]
             for daemon in try session.run(QueueStatements.reclaim, (from, end)) { reclaimed[daemon, default: 0] += 1 }
             let early = try ordering.isEmpty ? [] : session.run(QueueStatements.block, (from, end, ordering))
@@ -81,7 +81,7 @@ extension Queue {
             observe(
                 .warning(
                     """
-                    the next attempt of \(step.ahead) deliveries was further ahead than any schedule allows, so the \
+                    the next attempt of \(step.ahead) deliveries was further ahead than it can be, so the \
                     database's clock seems to have been set back; they are due now
                     """))
         }

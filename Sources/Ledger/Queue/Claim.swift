@@ -120,7 +120,7 @@ extension Queue {
         reading(free)
         let rows = try fitting(free, integration, lease, on: session)
         let messages = try MessageReading.messages(rows.map(\.message), on: session)
-        let orphans = rows.filter { messages[$0.message] == nil }.map(\.id)
+        let orphans = rows.filter { messages[$0.message] == nil }
         let heads = try orphans.isEmpty ? [] : remove(orphans, lease, on: session)
         let isDrained = found.count < slots && rows.count == found.count
         var next = ClaimCursor()
@@ -139,9 +139,12 @@ extension Queue {
     /// Removes deliveries that have nothing to deliver.
     /// - Returns: what they may have blocked.
     private func remove(
-        _ orphans: [Int64], _ lease: Int64, on session: borrowing Session
+        _ orphans: [QueueStatements.Claimed], _ lease: Int64, on session: borrowing Session
     ) throws(DatabaseError) -> Set<FanOut.OrderingKey> {
-        Set(try session.run(QueueStatements.settled, (orphans.sorted(), lease)).compactMap(\.orderingKey))
+        let orphans = orphans.sorted { $0.id < $1.id }
+        let created = orphans.map(\.createdAt.milliseconds)
+        return Set(
+            try session.run(QueueStatements.settled, (orphans.map(\.id), lease, created)).compactMap(\.orderingKey))
     }
 
     /// Unclaims what memory still holds: its settlement will be written again after a lost answer, and would end the

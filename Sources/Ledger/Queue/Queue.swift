@@ -80,7 +80,9 @@ package struct Queue: Sendable {
         defer { dispatchBuffer.drop(deliveries) }
         try await pool.withSession { session throws(DatabaseError) in
             for (lease, leased) in Dictionary(grouping: deliveries, by: \.lease) {
-                _ = try session.execute(QueueStatements.giveBack, (leased.map(\.id).sorted(), lease))
+                let leased = leased.sorted { $0.id < $1.id }
+                let created = leased.map(\.createdAt.milliseconds)
+                _ = try session.execute(QueueStatements.giveBack, (leased.map(\.id), lease, created))
             }
         }
     }

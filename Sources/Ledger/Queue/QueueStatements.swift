@@ -79,9 +79,20 @@ enum QueueStatements {
     static let leased = Statement<(Int64, Int64, Int64), Int64>(
         "queue_leased", "SELECT d.id FROM deliveries d WHERE \(isInStep) AND d.leased_by = $3")
 
+    /// Of the deliveries `$1` those that are still the ones created at `$3`, in milliseconds since 1970. After a
+    /// restore to an earlier time, or a promotion that lost commits, ids are drawn again, under the same lease. What
+    /// this daemon still has in memory of the lost ones must not end a new one.
+    private static let isTheSame: SQL =
+        "id = ANY ($1) AND (extract(epoch FROM created_at) * 1000)::bigint = ($3)[array_position($1, id)]"
+
     /// Gives back deliveries that nobody tried.
-    static let giveBack = Statement<([Int64], Int64), ()>(
+    static let giveBack = Statement<([Int64], Int64, [Int64]), ()>(
         "queue_give_back",
+        "UPDATE deliveries SET leased_by = NULL, due_at = now() WHERE \(isTheSame) AND leased_by = $2")
+
+    /// Gives back deliveries of which only the table knows.
+    static let giveBackUnknown = Statement<([Int64], Int64), ()>(
+        "queue_give_back_unknown",
         "UPDATE deliveries SET leased_by = NULL, due_at = now() WHERE id = ANY ($1) AND leased_by = $2")
 
     /// Due anew: the walks of other daemons may have passed their due times (`ClaimCursor`).
@@ -104,15 +115,16 @@ enum QueueStatements {
         RETURNING d.integration
         """)
 
-    /// Makes due what is not due for longer than `$3` milliseconds, which is longer than any wait: the database's clock
-    /// was ahead when that was written.
+    /// Makes due what is not due for longer than `$3` milliseconds, which is longer than any wait, and what was never
+    /// tried and is of a later time than now: the database's clock was ahead when that was written.
     static let makeDue = Statement<(Int64, Int64, Int64), Int64>(
         "queue_make_due",
         """
         WITH ahead AS MATERIALIZED (
             SELECT ctid AS place FROM deliveries d
             WHERE \(isInStep) AND d.leased_by IS NULL AND NOT d.blocked
-              AND d.due_at > now() + $3 * interval '1 millisecond'
+              AND (d.due_at > now() + $3 * interval '1 millisecond'
+                   OR d.attempts = 0 AND least(d.due_at, d.created_at) > now() + interval '1 minute')
             FOR NO KEY UPDATE OF d SKIP LOCKED)
         UPDATE deliveries d SET due_at = now() FROM ahead WHERE d.ctid = ahead.place RETURNING d.id
         """)
@@ -192,18 +204,20 @@ enum QueueStatements {
         }
     }
 
-    static let settled = Statement<([Int64], Int64), Gone>(
+    static let settled = Statement<([Int64], Int64, [Int64]), Gone>(
         "queue_settled",
-        "DELETE FROM deliveries WHERE id = ANY ($1) AND leased_by = $2 RETURNING id, integration, purchase",
+        "DELETE FROM deliveries WHERE \(isTheSame) AND leased_by = $2 RETURNING id, integration, purchase",
         row: Gone.init)
 
-    static let retry = Statement<([Int64], [Int16], [Int64], Int64), Int64>(
+    /// - Parameters of the statement: ids, attempts made, delays in milliseconds, the lease, and as in `isTheSame`.
+    static let retry = Statement<([Int64], [Int16], [Int64], Int64, [Int64]), Int64>(
         "queue_retry",
         """
         UPDATE deliveries d
         SET leased_by = NULL, attempts = r.attempts, due_at = now() + r.delay_ms * interval '1 millisecond'
-        FROM unnest($1, $2, $3) AS r (id, attempts, delay_ms)
-        WHERE d.id = r.id AND d.leased_by = $4 RETURNING d.id
+        FROM unnest($1, $2, $3, $5) AS r (id, attempts, delay_ms, created_ms)
+        WHERE d.id = r.id AND d.leased_by = $4 AND (extract(epoch FROM d.created_at) * 1000)::bigint = r.created_ms
+        RETURNING d.id
         """)
 
     static let attempts = Table<Settlement>(

@@ -95,8 +95,9 @@ extension Queue {
         // These travel with BEGIN, and their answers with that to the copy.
         var leaving: [PendingRows<QueueStatements.Gone>] = []
         for (lease, settlements) in Self.byLease(done) {
+            let created = settlements.map(\.delivery.createdAt.milliseconds)
             leaving.append(
-                try session.enqueueQuery(QueueStatements.settled, (settlements.map(\.delivery.id), lease)))
+                try session.enqueueQuery(QueueStatements.settled, (settlements.map(\.delivery.id), lease, created)))
         }
         let waiting = try writeRetries(batch, on: session)
         try writeAttempts(batch, on: session)
@@ -168,7 +169,8 @@ extension Queue {
                     delays.append(0)
                 }
             }
-            written.append(try session.enqueueQuery(QueueStatements.retry, (ids, attempts, delays, lease)))
+            let created = settlements.map(\.delivery.createdAt.milliseconds)
+            written.append(try session.enqueueQuery(QueueStatements.retry, (ids, attempts, delays, lease, created)))
         }
         return written
     }

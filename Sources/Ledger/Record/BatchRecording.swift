@@ -83,12 +83,12 @@ struct BatchRecording {
         try setAside(&batch, unreadable: purchases.unreadable, on: session)
         var committed = Committed(keys: batch.all.map(\.key), databaseTime: batch.databaseTime)
         var caused: [Identifier: BatchWrite.Caused] = [:]
-        if let plan = try plan(&batch, purchases, holders, tokens, on: session) {
+        if let now = batch.databaseTime, let plan = try plan(&batch, purchases, holders, tokens, now, on: session) {
             for id in reads.unnamed.intersection(purchases.unreadable.keys).sorted() {
                 committed.observations.append(.warning(Self.leftOut(id)))
             }
             let write = BatchWrite(
-                plan: plan, recording: self, queueReads: reads.queueReads, createdAt: batch.databaseTime)
+                plan: plan, recording: self, queueReads: reads.queueReads, createdAt: now)
             caused = try write.run(on: session, reserved: &reserved, into: &committed)
         } else if batch.fates.isEmpty {
             // A duplicate may be committed here and not yet at a standby, if the wait for it was cut short. PostgreSQL
@@ -159,10 +159,10 @@ struct BatchRecording {
     /// - Returns: nil if there are none.
     private func plan(
         _ batch: inout EventBatch, _ purchases: LoadedPurchases, _ holders: HolderKnowledge, _ tokens: KnownTokens,
-        on session: borrowing Session
+        _ now: Timestamp, on session: borrowing Session
     ) throws(DatabaseError) -> BatchPlan? {
         let news = batch.news
-        guard !news.isEmpty, let now = batch.databaseTime else { return nil }
+        guard !news.isEmpty else { return nil }
         var refused: Set<Identifier> = []
         let plan = try purchases.plan(holders, rules: rules, in: ledgerForm, on: session) { plan in
             // The plan may be built more than once.

@@ -15,7 +15,8 @@ struct BatchWrite {
     let plan: BatchPlan
     let recording: BatchRecording
     let queueReads: QueueReads
-    let createdAt: Timestamp?
+    /// The database's time in the transaction, which becomes that of the rows.
+    let createdAt: Timestamp
 
     /// Writes all rows; returns what each event caused, by its event key.
     func run(
@@ -131,7 +132,7 @@ struct BatchWrite {
                 lease = daemon
                 let leased = Delivery(
                     id: id, lease: daemon, integration: delivery.integration, message: message, attemptsMade: 0,
-                    createdAt: createdAt ?? Timestamp(milliseconds: 0))
+                    createdAt: createdAt)
                 reserved.take(leased)
                 committed.dispatched.append(leased)
             }
@@ -172,7 +173,7 @@ struct BatchWrite {
     private func ownKey(of message: BatchPlan.MessageRow) -> Identifier? {
         if let key = message.key { return key }
         let cause = plan.events[message.cause]
-        if recording.ledgerForm >= .keylessMessages, let createdAt,
+        if recording.ledgerForm >= .keylessMessages,
             cause.event.occurredAt > createdAt.advanced(byMilliseconds: -Limits.retryHorizonMilliseconds)
         {
             return nil

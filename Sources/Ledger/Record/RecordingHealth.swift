@@ -13,23 +13,24 @@ struct RecordingState: Sendable, Equatable {
     private var refusal: Refusal?
     /// A refusal is reported, and that it ended is not yet.
     private var isReported = false
-    private var reportedAt: ContinuousClock.Instant?
+    /// When the last end was reported.
+    private var endedAt: ContinuousClock.Instant?
 
-    /// - Returns: whether to report it: the first one, unless one was reported a moment ago.
+    /// - Returns: whether to report it.
     mutating func refused(_ reason: String, at time: ContinuousClock.Instant) -> Bool {
         refusal = Refusal(reason: reason, at: time)
-        guard !isReported, reportedAt.map({ time >= $0 + Limits.recordingReportInterval }) ?? true else { return false }
-        isReported = true
-        reportedAt = time
-        return true
+        defer { isReported = true }
+        return !isReported
     }
 
-    /// - Returns: whether to report that webhooks are stored again.
-    mutating func stored() -> Bool {
-        guard refusal != nil else { return false }
+    /// - Returns: whether to report that webhooks are stored again: not twice within a while. So the last report never
+    ///   says that all is well while it is not, however often that changes.
+    mutating func stored(at time: ContinuousClock.Instant) -> Bool {
         refusal = nil
-        defer { isReported = false }
-        return isReported
+        guard isReported, endedAt.map({ time >= $0 + Limits.recordingReportInterval }) ?? true else { return false }
+        isReported = false
+        endedAt = time
+        return true
     }
 
     /// Why nothing can be stored; nil: it can. The last refusal counts for a while only: where `/readyz` keeps requests
@@ -54,6 +55,6 @@ package final class RecordingHealth: Sendable {
     }
 
     func stored() {
-        if state.withLock({ $0.stored() }) { observe(.recordingRecovered) }
+        if state.withLock({ $0.stored(at: .now) }) { observe(.recordingRecovered) }
     }
 }

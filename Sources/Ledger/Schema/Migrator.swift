@@ -70,6 +70,8 @@ package enum MigrationError: Error, CustomStringConvertible {
     /// The names as SQL has them.
     case noSchema(String, role: String)
     case schemaForbidden(String, role: String)
+    /// The role may not make the first table.
+    case forbidden(DatabaseError)
     /// `schema_migrations` is another program's.
     case foreign
     /// Others use a table that is to be changed, and webhooks would wait behind a wait for them. To be tried again.
@@ -90,6 +92,8 @@ package enum MigrationError: Error, CustomStringConvertible {
         case .schemaForbidden(let schema, let role):
             "the role \(role) may not use the schema \(schema); run as its owner: "
                 + "GRANT USAGE, CREATE ON SCHEMA \(schema) TO \(role)"
+        case .forbidden(let error):
+            "no table can be made: \(error); \(Self.rights)"
         case .foreign:
             "schema_migrations is another program's table; \(Self.ownSchema)"
         case .inUse(let users):
@@ -250,12 +254,17 @@ package enum Migrator {
         try holdStarts(on: session)
         if let failure = try prepareSchema(on: session) { return .failure(failure) }
         if try session.run(exists, ()).first != true {
-            try session.script(
-                """
-                CREATE TABLE schema_migrations (
-                    version integer PRIMARY KEY, name text NOT NULL, checksum bytea NOT NULL,
-                    applied_at timestamptz NOT NULL DEFAULT now())
-                """)
+            do throws(DatabaseError) {
+                try session.script(
+                    """
+                    CREATE TABLE schema_migrations (
+                        version integer PRIMARY KEY, name text NOT NULL, checksum bytea NOT NULL,
+                        applied_at timestamptz NOT NULL DEFAULT now())
+                    """)
+            } catch {
+                guard error.isForbidden else { throw error }
+                return .failure(.forbidden(error))
+            }
         }
         guard let checksums = try checksums(on: session) else { return .failure(.foreign) }
         if let objection = objection(to: checksums) { return .failure(objection) }

@@ -153,6 +153,7 @@ enum PruneStatements {
     static let discardPages = Statement<(), Int64>("prune_discard_pages", pages(of: "discards"))
 
     /// Takes an id to start after, an id to stop before and a limit; returns the last id and the number of events read.
+    /// Dead letters are looked up one by one: a join would read all of them for each page.
     static let events = Statement<(Int64, Int64, Int32), (Int64?, Int64)>(
         "prune_events",
         """
@@ -163,7 +164,10 @@ enum PruneStatements {
         old AS MATERIALIZED (
             SELECT id FROM page p
             WHERE NOT EXISTS (SELECT FROM own JOIN deliveries d ON d.message = own.id WHERE own.event = p.id)
-              AND NOT EXISTS (SELECT FROM own JOIN dead_letters l ON l.message = own.id WHERE own.event = p.id)
+              AND NOT EXISTS (
+                SELECT FROM own
+                CROSS JOIN LATERAL (SELECT FROM dead_letters l WHERE l.message = own.id LIMIT 1) AS dead
+                WHERE own.event = p.id)
               AND NOT EXISTS (SELECT FROM holder_changes c WHERE c.applied_through IS NOT NULL AND c.event = p.id)),
         messages_gone AS (
             DELETE FROM messages WHERE id = ANY (ARRAY (SELECT own.id FROM own JOIN old ON old.id = own.event))),

@@ -18,7 +18,8 @@ struct EventsCommand: AsyncParsableCommand {
     func validate() throws { try ListLimit.validate(limit) }
 
     func run() async throws {
-        try await LedgerCommand.run(file) { _, pool in
+        try await LedgerCommand.run(file) { configuration, pool in
+            try await LedgerCommand.requireSource(source, configuration, in: pool)
             let events = try await HandleOptions.inTime(handles.handle) {
                 try await StoredEvent.read(
                     handles.handle, source: source, since: since?.time, limit: limit, from: pool)

@@ -15,7 +15,7 @@ enum LedgerCommand {
         try await Terminal.reporting {
             EmbeddedLedger.warnUnlessMoved(configuration)
             let settings = try DatabaseAccess.forCommand(configuration)
-            try await reaching(file) {
+            try await reaching(configuration, file) {
                 try await DatabaseAccess.withPool(settings) { pool in
                     try await SharedLocks.require(in: pool)
                     try await body(configuration, pool)
@@ -26,12 +26,12 @@ enum LedgerCommand {
 
     /// Runs `body` and adds to errors of the database what to do about them.
     static func reaching<Value>(
-        _ file: ConfigurationOption, _ body: () async throws -> Value
+        _ configuration: Configuration, _ file: ConfigurationOption, _ body: () async throws -> Value
     ) async throws -> Value {
         do {
             return try await body()
         } catch let error as DatabaseError where error.isConnectionLevel {
-            throw DatabaseAccess.unreachable(error, file.path)
+            throw DatabaseAccess.unreachable(error, configuration, file.path)
         } catch DatabaseError.refused(let refusal) where ["42P01", "42703"].contains(refusal.sqlState.code) {
             throw Complaint("the database has no schema, or an older one: run posthouse migrate first")
         }

@@ -36,10 +36,12 @@ struct MigrateCommand: AsyncParsableCommand {
             let direct = try DirectConnection.forCommand(configuration)
             guard let own = direct.settings(settings) else { throw Complaint(DirectConnection.needed) }
             let isDeclared = configuration.database.durability == .declared
-            let (from, to) = try await LedgerCommand.reaching(file) {
+            let (from, to) = try await LedgerCommand.reaching(configuration, file) {
                 try await DatabaseAccess.prepare(settings, direct: direct, isDeclared: isDeclared) { Self.say($0) }
             }
-            let outcome = try await LedgerCommand.reaching(file) { try await DatabaseAccess.migrateIndexes(own) }
+            let outcome = try await LedgerCommand.reaching(configuration, file) {
+                try await DatabaseAccess.migrateIndexes(own)
+            }
             if output.json {
                 return Terminal.say { json in
                     json.member("from", from)

@@ -175,7 +175,7 @@ extension ServeCommand {
             var outage = Outage()
             while true {
                 let (from, to) = try await prepare(
-                    settings, direct, isDeclared: isDeclared, moved, path, &outage, observe,
+                    settings, direct, isDeclared: isDeclared, moved, configuration, path, &outage, observe,
                     mayServeEarly: mayServeEarly, serveEarly: serveEarly)
                 if from != to { observe(.migrated(from: from, to: to)) }
                 try Task.checkCancellation()
@@ -198,7 +198,7 @@ extension ServeCommand {
             await cluster?.stop()
             // Lost or locked since the check: the unit restarts the daemon.
             if let error = error as? DatabaseError, error.isTemporary {
-                throw DatabaseAccess.unreachable(error, path)
+                throw DatabaseAccess.unreachable(error, configuration, path)
             }
             throw error
         }
@@ -242,8 +242,8 @@ extension ServeCommand {
     ///   - serveEarly: called then, with the reason.
     private static func prepare(
         _ settings: ConnectionSettings, _ direct: DirectConnection, isDeclared: Bool, _ moved: EmbeddedLedger.Moved?,
-        _ path: String, _ outage: inout Outage, _ observe: @escaping Observer, mayServeEarly: Bool,
-        serveEarly: (_ reason: String) async throws -> Void
+        _ configuration: Configuration, _ path: String, _ outage: inout Outage, _ observe: @escaping Observer,
+        mayServeEarly: Bool, serveEarly: (_ reason: String) async throws -> Void
     ) async throws -> (from: Int, to: Int) {
         let deadline = ContinuousClock.Instant.now + databasePatience
         while true {
@@ -261,7 +261,7 @@ extension ServeCommand {
                     try await serveEarly("\(error)")
                 } else {
                     guard ContinuousClock.Instant.now < deadline else {
-                        throw DatabaseAccess.unreachable(error, path)
+                        throw DatabaseAccess.unreachable(error, configuration, path)
                     }
                     _ = Notify.status("waiting for the database: \(error)")
                 }

@@ -2,6 +2,7 @@ import ArgumentParser
 import Configuration
 import Glibc
 import Observing
+import Postgres
 import Systemd
 
 /// The standard output and standard error of commands.
@@ -51,6 +52,9 @@ enum Terminal {
             throw complaint.code
         } catch let code as ExitCode {
             throw code
+        } catch let error as ConnectionStringError {
+            report("\(error); posthouse check names its line")
+            throw Exit.configuration
         } catch {
             report("\(error)")
             throw ExitCode.failure

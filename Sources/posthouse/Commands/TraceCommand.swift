@@ -130,7 +130,7 @@ enum TraceText {
             + delivery.attempts.map { attempt in
                 let status = attempt.httpStatus.map { "\($0) " } ?? ""
                 return "      \(attempt.at.iso8601) attempt \(attempt.number) \(attempt.outcome) "
-                    + "(\(status)in \(attempt.latencyMilliseconds) ms)"
+                    + "(\(status)after \(attempt.latencyMilliseconds) ms)"
                     + (attempt.failure.map { ": \($0.withoutEnd)" } ?? "")
             }
     }

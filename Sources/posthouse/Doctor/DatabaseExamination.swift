@@ -45,7 +45,8 @@ struct DatabaseExamination {
             guard error.isConnectionLevel else { return [DoctorFinding(.database, .wrong, "\(target): \(error)")] }
             return [
                 DatabaseFindings.unreachable(
-                    target: target, reason: "\(error)", path: path, isRoot: geteuid() == 0)
+                    target: target, reason: "\(error)", path: path, isRoot: geteuid() == 0,
+                    privateCluster: isOwn ? nil : configuration.embedded.directory)
             ]
         }
         var found = DatabaseFindings.server(facts, target: target)
