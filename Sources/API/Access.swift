@@ -57,6 +57,13 @@ struct SourceChoice: Sendable {
 
     init(_ sources: [Source]) { self.sources = sources }
 
+    func contains(_ name: String) -> Bool { sources.contains { $0.name == name } }
+
+    /// Nothing is configured or stored under the name.
+    static var unknown: APIFailure {
+        APIFailure(404, .resource, .sourceNotConfigured, "no [[source]] of this name is configured")
+    }
+
     /// The one source to read; nil: all of them.
     static func shown(_ named: String?, to token: APIToken) throws(APIFailure) -> String? {
         guard let own = token.source else { return named }
@@ -70,10 +77,7 @@ struct SourceChoice: Sendable {
     /// hold together.
     func changed(_ named: String?, by token: APIToken) throws(APIFailure) -> Source {
         if let name = try Self.shown(named, to: token) {
-            guard let source = sources.first(where: { $0.name == name }) else {
-                throw APIFailure(
-                    404, .resource, .sourceNotConfigured, "no [[source]] of this name is configured")
-            }
+            guard let source = sources.first(where: { $0.name == name }) else { throw Self.unknown }
             return source
         }
         let candidates = sources.filter { $0.ownership == .installAndIdentity }

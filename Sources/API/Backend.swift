@@ -54,10 +54,18 @@ struct Backend: Sendable {
     }
 
     /// The part of the ledger that a read may see.
-    func scope(_ parameters: Parameters, _ call: Call) throws(APIFailure) -> LookupScope {
-        LookupScope(
+    func scope(_ parameters: Parameters, _ call: Call) async throws(APIFailure) -> LookupScope {
+        let scope = LookupScope(
             environment: try environment(parameters) ?? EnvironmentChoice.usual,
             source: try SourceChoice.shown(try parameters.identifier(.source), to: call.token))
+        // Of a misspelt name nothing is stored, which would look like a holder who has nothing.
+        if let source = scope.source, !sources.contains(source) {
+            let isStored = try await gate.pass { () async throws(LookupFailure) in
+                try await lookup.knows(source: source)
+            }
+            guard isStored else { throw SourceChoice.unknown }
+        }
+        return scope
     }
 
     /// The named environment; nil if none is named.

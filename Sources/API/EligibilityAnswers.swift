@@ -9,7 +9,7 @@ extension Backend {
         let parameters = try call.parameters()
         let subject = try parameters.subject(of: call.operation)
         let (asked, offer) = (try parameters.groups, try parameters.offer)
-        let scope = try scope(parameters, call)
+        let scope = try await scope(parameters, call)
         let products = Array(Set(asked.flatMap { groups[$0] ?? [] }))
         let held = try await gate.pass { () async throws(LookupFailure) in
             try await lookup.transactions(

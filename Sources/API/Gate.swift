@@ -18,10 +18,13 @@ final class Gate: Sendable {
 
     private let state: Mutex<State>
     private let waitingMax: Int
+    private let patience: Duration
 
-    init(lookupsMax: Int, waitingMax: Int) {
+    /// - Parameter patience: how long an answer is awaited.
+    init(lookupsMax: Int, waitingMax: Int, patience: Duration = APILimits.answerTimeout) {
         state = Mutex(State(free: max(1, lookupsMax)))
         self.waitingMax = waitingMax
+        self.patience = patience
     }
 
     /// Waits for a turn, then runs `body`.
@@ -56,7 +59,7 @@ final class Gate: Sendable {
 
     /// Passes the turn to the first waiter whose answer is still awaited.
     private func leave() {
-        let tooOld = ContinuousClock.Instant.now - APILimits.answerTimeout
+        let tooOld = ContinuousClock.Instant.now - patience
         let (late, next) = state.withLock { state -> ([Waiter], Waiter?) in
             let late = Array(state.waiters.prefix { $0.since < tooOld })
             state.waiters.removeFirst(late.count)

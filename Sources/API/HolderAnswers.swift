@@ -6,7 +6,7 @@ internal import Vocabulary
 /// Entitlements, history, transfers and identities, as pages from the ledger.
 extension Backend {
     func readEntitlements(_ call: Call) async throws(APIFailure) -> HTTPAnswer {
-        let request = try request(call)
+        let request = try await request(call)
         let isActive = try request.parameters.isActive
         let page = try await gate.pass { () async throws(LookupFailure) in
             try await lookup.entitlements(
@@ -24,7 +24,7 @@ extension Backend {
     }
 
     func readIdentities(_ call: Call) async throws(APIFailure) -> HTTPAnswer {
-        let request = try request(call)
+        let request = try await request(call)
         guard case .holder(let holder) = request.subject else {
             throw .parameter("exactly one of user_id, anonymous_user_id is needed")
         }
@@ -39,7 +39,7 @@ extension Backend {
         _ find: (LookupSubject, LookupScope, LookupCursor?, Int) async throws(LookupFailure) -> LookupPage<Entry>,
         _ write: (Entry, inout JSONWriter) -> Void
     ) async throws(APIFailure) -> HTTPAnswer {
-        let request = try request(call)
+        let request = try await request(call)
         let page = try await gate.pass { () async throws(LookupFailure) in
             try await find(request.subject, request.scope, request.cursor, request.limit)
         }
@@ -47,11 +47,11 @@ extension Backend {
     }
 
     /// The common parameters of the four, read before a turn is taken at the gate.
-    private func request(_ call: Call) throws(APIFailure) -> HolderRequest {
+    private func request(_ call: Call) async throws(APIFailure) -> HolderRequest {
         let parameters = try call.parameters()
         return HolderRequest(
             parameters: parameters, subject: try parameters.subject(of: call.operation),
-            scope: try scope(parameters, call), cursor: try parameters.cursor, limit: try parameters.limit)
+            scope: try await scope(parameters, call), cursor: try parameters.cursor, limit: try parameters.limit)
     }
 }
 

@@ -54,6 +54,9 @@ extension Backend {
         let body = try RequestBody(call.body, members: ["transactions", "strategy"])
         let transactions = try body.identifiers("transactions", max: APILimits.restoreTransactionsMax)
         let strategy = try Self.strategy(body) ?? source.restore
+        if strategy == .copy, source.ownership == .exclusive {
+            throw .body("strategy copy: a purchase of this source has one holder (ownership = \"exclusive\")")
+        }
         let install = call.route.names[0]
         let former = try await newestTime(of: install, in: scope)
         var statement = BackendStatement(

@@ -264,9 +264,9 @@ package final class Pool: Sendable {
             let connection = try await Connection.open(settings, thread: "postgres-\(slot)")
             do throws(DatabaseError) {
                 guard let objection = try await admission(connection) else { return connection }
-                await connection.close()
                 throw .connectFailed(reason: objection)
             } catch {
+                await connection.close()
                 guard isFirst, case .connectionLost = error else { throw error }
                 isFirst = false
             }

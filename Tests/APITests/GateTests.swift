@@ -9,7 +9,7 @@ import Testing
 struct GateTests {
     @Test("Never more than allowed inside; all get through in turn; who finds the queue full gets an error")
     func bounds() async throws {
-        let gate = Gate(lookupsMax: 2, waitingMax: 3)
+        let gate = Gate(lookupsMax: 2, waitingMax: 3, patience: .seconds(3_600))
         let room = Room()
         let (answers, answered) = AsyncStream<Bool>.makeStream()
         var answer = answers.makeAsyncIterator()

@@ -125,6 +125,16 @@ struct InstallCommandTests {
         }
     }
 
+    @Test("Where a purchase has one holder a restore by copy is refused: it would take it from the other")
+    func copyOfExclusive() async throws {
+        try await TestService.run { service in
+            let body = #"{"transactions":["t"],"strategy":"copy"}"#
+            let refused = await service.post("/v1/users/B/restore?source=shop&app=", body)
+            #expect(refused.status == 400 && refused.message.contains("one holder"))
+            #expect(service.psql("SELECT count(*) FROM events") == "0")
+        }
+    }
+
     @Test("A statement is an event of its own with the database's time, sent like any other")
     func events() async throws {
         try await TestService.run { service in

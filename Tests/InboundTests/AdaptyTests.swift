@@ -133,6 +133,11 @@ import Vocabulary
             #expect(event.ownFacts.map(\.kind) == (gives || begins.contains(name) ? [.gain] : []))
             #expect(event.transaction != nil)
         }
+        let shared = try adapty(
+            AdaptyFixtures.event(
+                "subscription_renewed", [("profile_has_access_level", "false")],
+                top: [("profiles_sharing_access_level", #"[{"profile_id":"p9","customer_user_id":"u9"}]"#)]))
+        #expect(shared.facts.map(\.holder) == [.user("u9")] && shared.facts.allSatisfy(\.isFamilyShared))
         let lifetime = [("profile_has_access_level", String?.some("false")), ("is_lifetime", "true")]
         #expect(try adapty(AdaptyFixtures.event("subscription_renewed", lifetime)).ownFacts.map(\.kind) == [.gain])
     }

@@ -35,13 +35,36 @@ import Vocabulary
         arguments: [
             ("expires_at", "\"2023-12-14T22:13:20.000Z\"", true), ("expires_at", "1702592000", true),
             ("expires_at", "1702592000000", true), ("expires_at_ms", "1702592000000", true),
-            ("expires_at", "\"in a month\"", false), ("expires_at", "null", false), ("expires_at_ms", "{}", false),
+            ("expires_at", "null", false), ("expires_at_ms", "\"\"", false), ("expires_at", "0", false),
         ] as [(String, String, Bool)])
     func theEndOfASessionIsAnInstant(_ key: String, _ raw: String, _ isRead: Bool) throws {
         let body = SessionsFixtures.of(
             "SESSION_LOGIN", [("user_id", "\"u1\""), ("anonymous_user_id", "\"a1\""), (key, raw)])
         let links = try event(body, from: SessionsFixtures.source).links
         #expect(links == [HolderLink(anonymousID: "a1", userID: "u1", until: isRead ? Self.until : nil)])
+    }
+
+    /// Taken for none, access would never end.
+    @Test(
+        arguments: [
+            "\"2026-12-24T10:00:00\"", "\"2026-12-24\"", "\"1795000000\"", "\"next month\"", "{}", "true",
+            "[1795000000]",
+        ])
+    func anEndThatCannotBeReadIsRefused(_ raw: String) {
+        for suffix in ["", "_ms"] {
+            let login = SessionsFixtures.of(
+                "SESSION_LOGIN", [("user_id", "\"u1\""), ("anonymous_id", "\"a1\""), ("expires_at" + suffix, raw)])
+            let reason = unreadable(login, from: SessionsFixtures.source)
+            #expect(reason?.hasPrefix("expires_at\(suffix) is no time") == true)
+            let gain = SessionsFixtures.of(
+                "ACTIVATE",
+                [
+                    ("user_id", "\"u1\""), ("store_transaction_id", "\"t1\""),
+                    ("effective_next_renewal_at" + suffix, raw),
+                ])
+            let other = unreadable(gain, from: SessionsFixtures.source)
+            #expect(other?.hasPrefix("effective_next_renewal_at\(suffix) is no time") == true)
+        }
     }
 
     @Test(arguments: ["SESSION_LOGOUT", "SESSION_EXPIRED", "DATA_RESET"])

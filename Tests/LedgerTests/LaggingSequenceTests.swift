@@ -108,8 +108,12 @@ struct LaggingSequenceTests {
             let leased = "SELECT count(*) FILTER (WHERE leased_by IS NOT NULL), count(*), max(attempts) FROM deliveries"
             #expect(try ledger.psql(leased) == "4|4|0")
             #expect(try ledger.psql("SELECT count(*) FROM dead_letters") == "0")
+            // Both of one id at once: the new one goes, and the lost one leaves no dead letter.
+            let both = [lost[0].settled(.dead(reason: "no"), status: 400, failure: "no"), new[0].settled(.accepted)]
+            _ = try await daemon.queue.settle(both)
             _ = try await daemon.queue.settle(new.map { $0.settled(.accepted) })
             #expect(try ledger.psql("SELECT count(*) FROM deliveries") == "0")
+            #expect(try ledger.psql("SELECT count(*) FROM dead_letters") == "0")
         }
     }
 

@@ -58,7 +58,7 @@ struct StatementCatalogueTests {
             Entry(QueueFigures.statement), Entry(LedgerContents.hasSchema), Entry(LedgerContents.contents),
             Entry(LedgerContents.isBegun), Entry(LedgerContents.hasMoves), Entry(LedgerContents.isMoved),
             Entry(Pauses.names), Entry(SourceNames.remember), Entry(SourceNames.exists), Entry(SourceNames.heard),
-            Entry(SourceNames.unheard), Entry(SourceNames.all),
+            Entry(SourceNames.unheard), Entry(SourceNames.all), Entry(SourceNames.isKnown),
             Entry(RecordedHolders.newest),
             Entry(TraceStatements.body),
             Entry(TraceStatements.events), Entry(TraceStatements.messages), Entry(TraceStatements.waiting),

@@ -76,6 +76,7 @@ import Vocabulary
         let misspelt = [
             try relay.command("erase", "--user", "ann", "--source", "purchasley", "--config", c),
             try relay.command("export", "--source", "purchasley", "--config", c),
+            try relay.command("events", "--source", "purchasley", "--limit", "1", "--config", c),
             try relay.command("overdue", "--source", "purchasley", "--config", c),
             try relay.command("repair", "--all", "--source", "purchasley", "--config", c),
             try relay.command("repair", "subs_1", "--source", "purchasley", "--config", c),

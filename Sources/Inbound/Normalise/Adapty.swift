@@ -47,8 +47,7 @@ package struct Adapty: SourceAdapter {
         let isRefundBesideAccess =
             purchase?.kind == .subscription && AdaptyNames.isRefundBesideAccess(usual, properties)
         let isOfAnother = purchase?.kind == .subscription && AdaptyNames.isOfAnotherProfile(usual, properties)
-        let isWithoutFact =
-            purchase == nil || isReplaced && meaning.fact == .loss || isRefundBesideAccess || isOfAnother
+        let isWithoutFact = purchase == nil || isReplaced && meaning.fact == .loss || isRefundBesideAccess
         let changesRenewal = AdaptyNames.changesRenewal(usual)
         let holders = holders(sharing, with: holder)
         let links = try links(in: [fields] + sharing)
@@ -68,7 +67,9 @@ package struct Adapty: SourceAdapter {
             transaction: try transaction(in: properties, offer: offer, status: meaning.status),
             money: money(in: properties, eventName: usual).json,
             facts: isWithoutFact
-                ? [] : facts(meaning, of: holders, links: links, at: occurredAt, until: properties.adaptyEnd),
+                ? []
+                : facts(meaning, of: holders, links: links, at: occurredAt, until: properties.adaptyEnd)
+                    .filter { !isOfAnother || $0.holder != holder },
             links: links,
             body: body)
     }

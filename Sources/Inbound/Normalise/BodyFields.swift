@@ -151,6 +151,12 @@ struct BodyFields {
 
     func contains(_ key: String) -> Bool { object.rawRange(key) != nil }
 
+    /// Whether it is there, and neither null nor "".
+    func states(_ key: String) -> Bool {
+        guard let raw = object.raw(key) else { return false }
+        return !raw.elementsEqual("null".utf8) && !raw.elementsEqual("\"\"".utf8)
+    }
+
     var keys: [String] { object.keys }
 
     var isEmpty: Bool { object.count == 0 }

@@ -94,7 +94,7 @@ package struct Sessions: SourceAdapter {
             storeTransactionID: id,
             storeOriginalTransactionID: try fields.text("store_original_transaction_id"),
             purchasedAt: fields.time("purchased_at"),
-            effectiveNextRenewalAt: fields.time("effective_next_renewal_at"),
+            effectiveNextRenewalAt: try fields.end("effective_next_renewal_at"),
             offerType: try fields.text("offer_type"),
             status: try fields.text("status", "subscription_status"))
     }
@@ -111,7 +111,7 @@ package struct Sessions: SourceAdapter {
             }
         let fact = Fact(
             kind: kind, holder: holder, counterpart: counterpart, at: occurredAt,
-            until: fields.time("effective_next_renewal_at"),
+            until: try fields.end("effective_next_renewal_at"),
             isRevoked: try fields.text("status", "subscription_status") == SharedWords.Status.revoked,
             isFamilyShared: fields.flag("is_family_shared"))
         return [fact]

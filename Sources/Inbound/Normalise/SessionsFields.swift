@@ -67,6 +67,21 @@ struct SessionsFields {
         return nil
     }
 
+    /// The same of an end. One that is there and cannot be read is not taken for none: access would never end. 0 is
+    /// none.
+    func end(_ key: String) throws(Unreadable) -> Timestamp? {
+        if let time = time(key) { return time }
+        for fields in inner {
+            for spelled in [key + "_ms", key] where fields.states(spelled) {
+                guard fields.time(.epoch(spelled))?.milliseconds == 0 else {
+                    throw Unreadable(
+                        reason: "\(spelled) is no time: ISO 8601 with its offset, or a number since 1970, is needed")
+                }
+            }
+        }
+        return nil
+    }
+
     func flag(_ key: String) -> Bool { inner.contains { $0.flag(key) } }
 }
 

@@ -13,7 +13,7 @@ struct SessionsStatement {
         case SessionsNames.login:
             guard let user else { throw Unreadable(reason: "a login needs user_id") }
             self.init(
-                login: user, of: anonymous, until: fields.time("expires_at"), merges: merges)
+                login: user, of: anonymous, until: try fields.end("expires_at"), merges: merges)
         case SessionsNames.logout, SessionsNames.expired, SessionsNames.dataReset:
             self.init(
                 about: try Self.holder(user.map { .user($0) } ?? anonymous.map { .anonymous($0) }),

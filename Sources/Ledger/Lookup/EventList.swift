@@ -3,6 +3,9 @@ package import Vocabulary
 
 /// A stored webhook. Lists have the newest first.
 package struct StoredEvent: Sendable {
+    /// The source of the relay's own.
+    package static let relaySource = RelayMessage.source
+
     package let receivedAt: Timestamp
     package let occurredAt: Timestamp
     package let source: String

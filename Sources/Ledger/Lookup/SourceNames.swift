@@ -1,6 +1,13 @@
 package import Postgres
 import Vocabulary
 
+extension HolderLookup {
+    /// Whether the ledger has been served under this name of a source, which may have left the configuration.
+    package func knows(source: String) async throws(LookupFailure) -> Bool {
+        try await read { session throws(DatabaseError) in try session.run(SourceNames.isKnown, source).first ?? false }
+    }
+}
+
 /// The names of the sources that a database has been served under.
 package enum SourceNames {
     static let remember = Statement<[String], ()>(
@@ -10,6 +17,9 @@ package enum SourceNames {
         "source_names_exist", "SELECT to_regclass('source_names') IS NOT NULL")
 
     static let all = Statement<(), String>("source_names_all", "SELECT name FROM source_names ORDER BY name")
+
+    static let isKnown = Statement<String, Bool>(
+        "source_names_is_known", "SELECT EXISTS (SELECT FROM source_names WHERE name = $1)")
 
     static let heard = Statement<[String], String>(
         "source_names_heard", "SELECT name FROM source_names WHERE name <> ALL ($1) AND heard_at IS NOT NULL")

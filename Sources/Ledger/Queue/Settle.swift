@@ -106,8 +106,10 @@ extension Queue {
         if done.isEmpty { return (settled, []) }
         var gone: [QueueStatements.Gone] = []
         for rows in leaving { gone += try session.answer(to: rows) }
-        let goneIDs = Set(gone.map(\.id))
-        let dead = done.filter { goneIDs.contains($0.delivery.id) && $0.verdict.outcome == .dead }
+        let created = Dictionary(gone.map { ($0.id, $0.createdMilliseconds) }) { first, _ in first }
+        let dead = done.filter {
+            $0.verdict.outcome == .dead && created[$0.delivery.id] == $0.delivery.createdAt.milliseconds
+        }
         try writeDeadLetters(dead, on: session)
         let byIntegration = Dictionary(grouping: dead, by: \.delivery.integration).sorted { $0.key < $1.key }
         // Only the verdict's reason: the receiver's answer may quote what it was sent, and is for the operator alone.

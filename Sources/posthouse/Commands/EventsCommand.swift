@@ -19,7 +19,9 @@ struct EventsCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await LedgerCommand.run(file) { configuration, pool in
-            try await LedgerCommand.requireSource(source, configuration, in: pool)
+            if source != StoredEvent.relaySource {
+                try await LedgerCommand.requireSource(source, configuration, in: pool)
+            }
             let events = try await HandleOptions.inTime(handles.handle) {
                 try await StoredEvent.read(
                     handles.handle, source: source, since: since?.time, limit: limit, from: pool)

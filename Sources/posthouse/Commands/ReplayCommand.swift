@@ -17,10 +17,10 @@ struct ReplayCommand: AsyncParsableCommand {
         commandName: "replay", abstract: "Deliver again what was given up or delivered.",
         discussion: """
             The messages keep their ids, so that a receiver can see what it has had. What waits to be delivered already is \
-            left out; a replayed dead letter is no longer a dead letter. With order = "purchase" the order within a \
-            purchase holds. --since and --until say when it was given up or delivered; what was delivered is known for \
-            as long as [retention] attempts. If a replay is cut short, start it again: dead letters continue where it \
-            stopped, delivered messages are all sent again.
+            left out; a replayed dead letter is no longer a dead letter. What is replayed comes after what waits already, \
+            also of the same purchase, and in its own order: receivers compare timestamp. --since and --until say when it \
+            was given up or delivered; what was delivered is known for as long as [retention] attempts. If a replay is \
+            cut short, start it again: dead letters continue where it stopped, delivered messages are all sent again.
             """)
 
     @OptionGroup var file: ConfigurationOption
