@@ -7,6 +7,17 @@ internal import Glibc
 /// it cannot open a file (`_dispatch_workq_count_runnable_workers` in its src/event/workqueue.c). So whoever opens
 /// connections asks first.
 package enum Descriptors {
+    /// Raises this process's limit to what it may have at most, up to `wanted`: a container's may begin at 1,024.
+    package static func raiseLimit(to wanted: Int) {
+        var limit = rlimit()
+        let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+        guard getrlimit(resource, &limit) == 0 else { return }
+        let raised = min(limit.rlim_max, rlim_t(wanted))
+        guard raised > limit.rlim_cur else { return }
+        limit.rlim_cur = raised
+        _ = setrlimit(resource, &limit)
+    }
+
     /// Whether fewer than `reserve` are left below this process's limit, or the machine has none.
     /// - Returns: nil: there are enough; else EMFILE or ENFILE, as open(2) has them.
     package static func shortage(reserve: Int) -> CInt? {

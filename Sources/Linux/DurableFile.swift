@@ -29,8 +29,9 @@ package enum DurableFile {
         package var isReadOnly: Bool { errorNumber == EROFS }
 
         /// The disk has lost it, or it is no file: it cannot be read another time either. Anything else may pass, as a
-        /// want of descriptors does, or is for somebody to set right, as its owner is.
-        package var isDamage: Bool { [EIO, EBADMSG, EUCLEAN, ELOOP, EISDIR].contains(errorNumber) }
+        /// want of descriptors or an error of a disk on the network does, or is for somebody to set right, as its owner
+        /// is.
+        package var isDamage: Bool { [EBADMSG, EUCLEAN, ELOOP, EISDIR].contains(errorNumber) }
     }
 
     /// A regular file of a folder.

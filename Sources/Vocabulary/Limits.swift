@@ -295,6 +295,11 @@ package enum Limits {
     /// `[journal] detail_limit` default: successes per second that get an entry each.
     package static let journalDetailPerSecond = 2_000
 
+    // MARK: The process
+
+    /// Files and connections that are open at once, as in the unit (LimitNOFILE=).
+    package static let descriptorsMax = 65_536
+
     // MARK: Stopping
 
     /// How long a start that failed undoes what it began.

@@ -17,6 +17,20 @@ enum EmbeddedLedger {
             """, code: Exit.configuration)
     }
 
+    /// Refuses to make a private cluster while the state directory has one that was not moved, as after a change of
+    /// `[embedded] directory`: it would be an empty ledger.
+    static func refuseToBeginBeside(_ state: String, in directory: String) throws {
+        guard !PrivateCluster.exists(in: directory), PrivateCluster.exists(in: state), state != directory,
+            ClusterMove.read(in: state)?.stage != .moved, !EmptyCluster.isRecorded(in: state)
+        else { return }
+        throw Complaint(
+            """
+            there is no private cluster in \(directory), which [embedded] directory names, but one in \(state): move it there \
+            while posthouse.socket and posthouse are stopped (posthouse-operate(7), "Service"); to begin with an empty ledger \
+            instead, and lose who has access to what, move it away: mv \(state)/cluster \(state)/cluster.left
+            """, code: Exit.configuration)
+    }
+
     /// Refuses another database while the private cluster holds a ledger that was not moved. Otherwise a daemon would
     /// silently begin an empty ledger: access would be lost, and the two ledgers could not be joined any more.
     static func refuseUnlessMoved(_ directory: String, _ observe: @escaping Observer) async throws {

@@ -13,7 +13,8 @@ protocol OperationalPaths: Sendable {
     func respond(to request: IncomingRequest, with responder: Responder)
 }
 
-/// `/healthz` (the process answers), `/readyz` (a webhook could be acknowledged now), `/metrics` (Prometheus).
+/// `/healthz` (the process works, `LifeSign`), `/readyz` (a webhook could be acknowledged now), `/metrics`
+/// (Prometheus).
 struct Operations: OperationalPaths {
     let pool: Pool
     let reading: FiguresReading
@@ -46,7 +47,9 @@ struct Operations: OperationalPaths {
 
     func respond(to request: IncomingRequest, with responder: Responder) {
         switch request.head.path {
-        case "/healthz": responder.respond(.text(200, "ok\n"))
+        case "/healthz":
+            let trouble = LifeSign.ofThisProcess.trouble
+            responder.respond(trouble.map { .text(503, $0 + "\n") } ?? .text(200, "ok\n"))
         case "/readyz": responder.respond(readiness)
         default: Task { responder.respond(await metrics()) }
         }

@@ -6,8 +6,8 @@ import Spool
 import Systemd
 import Vocabulary
 
-/// Feeds systemd's watchdog while the process's own threads answer and its listeners are open. The database's
-/// reachability does not count: a stopped PostgreSQL is no reason to restart the relay.
+/// Feeds systemd's watchdog, and says so in `/healthz`, while the process's own threads answer and its listeners are
+/// open. The database's reachability does not count: a stopped PostgreSQL is no reason to restart the relay.
 struct SelfCheck: Sendable {
     /// An event loop that takes longer than this to run an empty task hangs.
     private static let loopPatience: Duration = .seconds(5)
@@ -30,6 +30,7 @@ struct SelfCheck: Sendable {
             let hang = await hang()
             // A cancelled check proves nothing.
             guard !Task.isCancelled else { return }
+            LifeSign.ofThisProcess.note(hang ?? (relay.isListening ? nil : "a socket has failed"))
             if let hang {
                 if !isLogged { relay.observe(.hangs(what: hang)) }
                 _ = Notify.status("\(hang); \(status)")

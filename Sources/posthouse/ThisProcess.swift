@@ -16,8 +16,12 @@ enum ThisProcess {
     /// The lock by which a restarted daemon takes over from its predecessor at once; nil: none, and leases run out. It
     /// lies in the unit's StateDirectory=, or else in `[embedded] directory` if that exists.
     static func stateLock(_ configuration: Configuration) -> StateLock? {
-        let ofUnit = getenv("STATE_DIRECTORY").flatMap { String(cString: $0).split(separator: ":").first }
-        return StateLock.take(in: ofUnit.map(String.init) ?? configuration.embedded.directory)
+        StateLock.take(in: unitStateDirectory ?? configuration.embedded.directory)
+    }
+
+    /// The unit's StateDirectory=; nil: it was not started by a unit that has one.
+    static var unitStateDirectory: String? {
+        getenv("STATE_DIRECTORY").flatMap { String(cString: $0).split(separator: ":").first }.map(String.init)
     }
 }
 

@@ -138,5 +138,30 @@ import Vocabulary
         #expect(trace.output.contains("delivered"))
         #expect(relay.stop() == .exited(0))
         #expect(receiver.count == 1)
+
+        // Under another directory there would be an empty ledger.
+        let file = try String(contentsOfFile: relay.configuration, encoding: .utf8)
+        try relay.directory.write("posthouse.toml", file.replacing("/state\"", with: "/other\""))
+        let refused = try relay.launch(environment: ["STATE_DIRECTORY": relay.directory.path + "/state"])
+        #expect(refused.waitForEnd(60) == .exited(78))
+        #expect(refused.errors.contains { $0.contains("there is no private cluster in \(relay.directory.path)/other") })
+        #expect(!FileManager.default.fileExists(atPath: relay.directory.path + "/other/cluster"))
+    }
+
+    /// Nothing else restarts it where there is no systemd: a container's liveness probe asks.
+    @Test("/healthz is 503 while a thread hangs; it may open as many files as it is allowed to at most")
+    func hangs() throws {
+        let relay = try Relay([], databaseSettings: ["statement_timeout": "\"1s\""])
+        defer { relay.end() }
+        let child = try relay.launch(
+            by: ["prlimit", "--nofile=256:4096"],
+            environment: ["POSTHOUSE_FAILPOINT": "database-thread-signalled:1:hang"])
+        #expect(eventually { (try? relay.get("/readyz").status) == 200 })
+        let limits = try String(contentsOfFile: "/proc/\(child.identifier)/limits", encoding: .utf8)
+        #expect(limits.contains(/Max open files +4096 +4096/))
+        #expect(try relay.get("/healthz").status == 200)
+        child.signal(SIGUSR2)
+        #expect(eventually { (try? relay.get("/healthz").status) == 503 })
+        #expect(try relay.get("/healthz").text.hasPrefix("a database thread has not come back"))
     }
 }

@@ -2,6 +2,7 @@ import ArgumentParser
 import Cluster
 import Configuration
 import Glibc
+import Linux
 import Observing
 import Systemd
 import Vocabulary
@@ -41,6 +42,7 @@ struct ServeCommand: AsyncParsableCommand {
     private func serve(_ configuration: Configuration, _ destination: Observatory.Destination) async throws {
         // Before anything else is opened or started: the variables refer to this process and these descriptor numbers.
         let listeners = try Listeners(configuration.server, inherited: ListenFds.take())
+        Descriptors.raiseLimit(to: Limits.descriptorsMax)
         let signals = Signals.stream([SIGTERM, SIGINT, SIGHUP])
         let observatory = try Observatory(
             version: Posthouse.version, destination: destination,

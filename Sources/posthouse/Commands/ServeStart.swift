@@ -229,6 +229,9 @@ extension ServeCommand {
             return nil
         }
         try EmbeddedLedger.refuseIfMoved(configuration.embedded.directory)
+        if let state = ThisProcess.unitStateDirectory {
+            try EmbeddedLedger.refuseToBeginBeside(state, in: configuration.embedded.directory)
+        }
         _ = Notify.status("starting the private PostgreSQL cluster in \(configuration.embedded.directory)")
         return try await PrivateCluster.start(
             directory: configuration.embedded.directory, pool: configuration.database.poolConnections, observe: observe)
