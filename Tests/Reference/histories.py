@@ -217,8 +217,9 @@ class Histories:
         if drawn == "restore" and self.has("restores", 1):
             call = self.called("logout", install, user)[0]
             names = self.rng.sample(self.purchases, self.rng.randint(1, len(self.purchases)))
+            strategies = ("transfer", "copy") if self.source == "qonversion" else ("transfer",)
             return [call | {"says": "restore", "links": [], "purchases": names,
-                            "strategy": self.rng.choice(("transfer", "copy"))}]
+                            "strategy": self.rng.choice(strategies)}]
         if drawn in ("identify", "logout"):
             return self.called(drawn, install, user)
         step = self.webhook(holder=install)

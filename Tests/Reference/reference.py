@@ -280,7 +280,7 @@ class World:
                 continue
             known = self.before(purchase, at)
             if not self.is_shared(purchase):
-                # Whatever the strategy, one holder alone: the last that it was given to.
+                # One holder alone, so it can only be a transfer: from the last that it was given to.
                 gains = [fact for fact in known if fact.winner and not fact.family and fact.at < at]
                 newest = max(gains, key=lambda fact: (fact.at, order(fact.winner)), default=None)
                 if newest and newest.winner != targets[-1] and not is_one_time(self.steps, purchase):

@@ -181,7 +181,7 @@ import Vocabulary
             expectLine("message \(type) msg_", transfer)
         }
         expectLine("→ backend: delivered")
-        expectLine("attempt 1 accepted (204 in ")
+        expectLine("attempt 1 accepted (204 after ")
         expectLine("→ backend: dead", "400")
         expectLine("active", "user:u", "subs_1")
         expectLine("inactive", "anon:a", "subs_1")

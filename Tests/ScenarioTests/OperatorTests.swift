@@ -140,7 +140,7 @@ import Vocabulary
             #expect(guessed.output.contains("→ backend: delivered"), "\(guessed)")
         }
         #expect(try (relay.json("events", "--limit", "2")["events"] as? [Any])?.count == 2)
-        #expect(try (relay.json("events", "--source", "none")["events"] as? [Any])?.count == 0)
+        #expect(try (relay.json("events", "--source", "posthouse")["events"] as? [Any])?.count == 0)
         #expect(try (relay.json("events", "--since", "1h")["events"] as? [Any])?.count == 4)
         let plain = try relay.command("events", "--config", relay.configuration)
         #expect(plain.output.hasPrefix("RECEIVED ") && plain.output.contains("anon:a-1"))

@@ -126,7 +126,10 @@ import Vocabulary
             ("POST", "/v1/users/B/restore", #"{"transactions":["1"]}"#),
             ("DELETE", "/v3/users/A/entitlements/plus", ""),
             ("POST", "/v3/users/A/entitlements", #"{"id":"plus","expires":4102444800}"#),
-            ("POST", "/v1/users/C/restore", #"{"transactions":["2"],"strategy":"copy"}"#),
+            (
+                "POST", "/v1/users/C/restore",
+                ownership == "exclusive" ? #"{"transactions":["2"]}"# : #"{"transactions":["2"],"strategy":"copy"}"#
+            ),
             ("POST", "/v1/users/C/identify", #"{"identity":"u1"}"#),
         ]
         for (method, path, body) in said {
