@@ -48,7 +48,12 @@ struct EarlyService: Sendable {
         self.reason = reason
         check = Task {
             repeat {
-                if await SelfCheck.answer(clients.group), openListeners.areListening { _ = Notify.watchdog() }
+                let trouble =
+                    if await !SelfCheck.answer(clients.group) { SelfCheck.loopHangs } else {
+                        openListeners.areListening ? nil : SelfCheck.socketFailed
+                    }
+                LifeSign.ofThisProcess.note(trouble)
+                if trouble == nil { _ = Notify.watchdog() }
                 _ = Notify.status(
                     "serving \(listens); webhooks are spooled, or answered 503; "
                         + "waiting for the database: \(reason.current)")
@@ -119,7 +124,7 @@ private struct EarlyOperations: OperationalPaths {
 
     func respond(to request: IncomingRequest, with responder: Responder) {
         switch request.head.path {
-        case "/healthz": responder.respond(.text(200, "ok\n"))
+        case "/healthz": responder.respond(LifeSign.ofThisProcess.answer)
         case "/readyz":
             responder.respond(spool.hasRoom ? .spooling(Self.obstacle) : .text(503, Self.obstacle + "\n"))
         default:

@@ -25,9 +25,10 @@ enum EmbeddedLedger {
         else { return }
         throw Complaint(
             """
-            there is no private cluster in \(directory), which [embedded] directory names, but one in \(state): move it there \
-            while posthouse.socket and posthouse are stopped (posthouse-operate(7), "Service"); to begin with an empty ledger \
-            instead, and lose who has access to what, move it away: mv \(state)/cluster \(state)/cluster.left
+            there is no private cluster in \(directory), which [embedded] directory names, but one in \(state): if the first is \
+            on a disk of its own, mount it; if the second is another daemon's, give this unit a StateDirectory= of its own; \
+            otherwise move it while posthouse.socket and posthouse are stopped (posthouse-operate(7), "Service"); to begin \
+            with an empty ledger, and lose who has access to what, mv \(state)/cluster \(state)/cluster.left
             """, code: Exit.configuration)
     }
 

@@ -1,3 +1,4 @@
+import HTTPServer
 import Synchronization
 
 /// What `/healthz` says of this process: what its own check found last (`SelfCheck`). Without systemd nothing else
@@ -20,8 +21,11 @@ final class LifeSign: Sendable {
         state.withLock { $0 = State(trouble: trouble, checkedAt: .now) }
     }
 
+    /// Of `/healthz`.
+    var answer: HTTPAnswer { trouble.map { .text(503, $0 + "\n") } ?? .text(200, "ok\n") }
+
     /// What keeps this process from its work; nil: nothing is known of.
-    var trouble: String? {
+    private var trouble: String? {
         state.withLock { state in
             let isLate = ContinuousClock.now > state.checkedAt + Self.patience
             return state.trouble ?? (isLate ? "the daemon has not checked itself for \(Self.patience)" : nil)

@@ -47,9 +47,7 @@ struct Operations: OperationalPaths {
 
     func respond(to request: IncomingRequest, with responder: Responder) {
         switch request.head.path {
-        case "/healthz":
-            let trouble = LifeSign.ofThisProcess.trouble
-            responder.respond(trouble.map { .text(503, $0 + "\n") } ?? .text(200, "ok\n"))
+        case "/healthz": responder.respond(LifeSign.ofThisProcess.answer)
         case "/readyz": responder.respond(readiness)
         default: Task { responder.respond(await metrics()) }
         }

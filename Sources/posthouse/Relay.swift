@@ -170,7 +170,7 @@ final class Relay: Sendable {
         ]
         spoolTasks =
             spooling.map { spooling in
-                [Task { await spooling.fallback.run() }, Task { await spooling.runDrain() }]
+                [Task { await spooling.fallback.run() }, Task { await spooling.runDrain(into: ledger, observe) }]
             } ?? []
         indexing = Task { await Self.buildIndexes(pool, direct, observe) }
         reloader = Reloader(

@@ -1,5 +1,6 @@
 import Configuration
 import Inbound
+import Ledger
 import Linux
 import Postgres
 import Spool
@@ -20,8 +21,13 @@ struct RelaySpool: Sendable {
     }
 
     /// Records what waits as soon as the spool is open, until this is cancelled or the spool is closed.
-    func runDrain() async {
-        if let spool = await opening.opened() { await drain.run(spool) }
+    func runDrain(into ledger: LedgerMark, _ observe: Observer) async {
+        guard let spool = await opening.opened() else { return }
+        if let objection = SpoolLedger.claim(spool.directory, for: ledger) {
+            observe(.warning(objection))
+            return await spool.keepLooking()
+        }
+        await drain.run(spool)
     }
 }
 

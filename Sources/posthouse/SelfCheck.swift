@@ -15,6 +15,9 @@ struct SelfCheck: Sendable {
     private static let threadPatience: Duration = .seconds(10)
     private static let statusInterval: Duration = .seconds(5)
 
+    static let loopHangs = "an event loop has not answered for \(loopPatience.components.seconds) s"
+    static let socketFailed = "a socket has failed"
+
     let relay: Relay
 
     static var interval: Duration {
@@ -30,7 +33,7 @@ struct SelfCheck: Sendable {
             let hang = await hang()
             // A cancelled check proves nothing.
             guard !Task.isCancelled else { return }
-            LifeSign.ofThisProcess.note(hang ?? (relay.isListening ? nil : "a socket has failed"))
+            LifeSign.ofThisProcess.note(hang ?? (relay.isListening ? nil : Self.socketFailed))
             if let hang {
                 if !isLogged { relay.observe(.hangs(what: hang)) }
                 _ = Notify.status("\(hang); \(status)")
@@ -38,7 +41,7 @@ struct SelfCheck: Sendable {
                 _ = Notify.watchdog()
                 _ = Notify.status(status)
             } else {
-                _ = Notify.status("a socket has failed; \(status)")
+                _ = Notify.status("\(Self.socketFailed); \(status)")
             }
             isLogged = hang != nil
             guard (try? await Task.sleep(for: interval)) != nil else { return }
@@ -70,7 +73,7 @@ struct SelfCheck: Sendable {
             return "a database thread has not come back, \(late) s after the end of its wait"
         }
         if await Self.answer(relay.group) { return nil }
-        return "an event loop has not answered for \(Self.loopPatience.components.seconds) s"
+        return Self.loopHangs
     }
 
     /// Whether all loops of a group do.

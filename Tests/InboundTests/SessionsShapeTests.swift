@@ -15,8 +15,14 @@ import Vocabulary
         "anonymous_id":"","purchase_id":"p","transferred_from_user_id":"x"}}
         """
 
+    /// The end of a loss is not read, and would be that of a transfer.
+    static let lost = """
+        {"type":"DEACTIVATE","timestamp":"2023-11-14T22:13:20Z","event_id":"e","effective_next_renewal_at_ms":"soon",\
+        "data":{"user_id":"u","purchase_id":"p","effective_next_renewal_at":"2026-12-24"}}
+        """
+
     /// Oracle: the relay's own reading of a native transfer.
-    @Test(arguments: [SessionsFixtures.purchase, flat, mixed])
+    @Test(arguments: [SessionsFixtures.purchase, flat, mixed, lost])
     func aDerivedBodyReadsAsTheNativeOneWould(_ original: String) throws {
         for type in ["SUBSCRIPTION_TRANSFERRED", "SUBSCRIPTION_RECEIVED", "ONE_TIME_PURCHASE_RECEIVED"] {
             for from in Self.holders {

@@ -36,6 +36,7 @@ import Vocabulary
             ("expires_at", "\"2023-12-14T22:13:20.000Z\"", true), ("expires_at", "1702592000", true),
             ("expires_at", "1702592000000", true), ("expires_at_ms", "1702592000000", true),
             ("expires_at", "null", false), ("expires_at_ms", "\"\"", false), ("expires_at", "0", false),
+            ("expires_at_ms", "0", false),
         ] as [(String, String, Bool)])
     func theEndOfASessionIsAnInstant(_ key: String, _ raw: String, _ isRead: Bool) throws {
         let body = SessionsFixtures.of(
@@ -50,7 +51,7 @@ import Vocabulary
             "\"2026-12-24T10:00:00\"", "\"2026-12-24\"", "\"1795000000\"", "\"next month\"", "{}", "true",
             "[1795000000]",
         ])
-    func anEndThatCannotBeReadIsRefused(_ raw: String) {
+    func anEndThatCannotBeReadIsRefused(_ raw: String) throws {
         for suffix in ["", "_ms"] {
             let login = SessionsFixtures.of(
                 "SESSION_LOGIN", [("user_id", "\"u1\""), ("anonymous_id", "\"a1\""), ("expires_at" + suffix, raw)])
@@ -64,6 +65,11 @@ import Vocabulary
                 ])
             let other = unreadable(gain, from: SessionsFixtures.source)
             #expect(other?.hasPrefix("effective_next_renewal_at\(suffix) is no time") == true)
+            // Access is taken away all the same, and a login of nobody known before ends nothing.
+            let loss = gain.replacing("ACTIVATE", with: "DEACTIVATE")
+            #expect(try event(loss, from: SessionsFixtures.source).facts.map(\.kind) == [.loss])
+            let alone = SessionsFixtures.of("SESSION_LOGIN", [("user_id", "\"u1\""), ("expires_at" + suffix, raw)])
+            #expect(try event(alone, from: SessionsFixtures.source).links.isEmpty)
         }
     }
 

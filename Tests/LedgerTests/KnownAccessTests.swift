@@ -97,7 +97,8 @@ struct KnownAccessTests {
                 if rows == .atEachWebhook { try ledger.psql(older) }
                 #expect(try await daemon.registration.renew())
                 for number in 0..<20 {
-                    var events = RepairPropertyTests.history(source, "history\(number)", &dice)[...]
+                    var events = RepairPropertyTests.history(
+                        source, "history\(number)", &dice, says: false)[...]
                     while !events.isEmpty {
                         let batch = events.prefix(Int.random(in: 1...3, using: &dice))
                         events = events.dropFirst(batch.count)

@@ -111,6 +111,9 @@ struct LaggingSequenceTests {
             // Both of one id at once: the new one goes, and the lost one leaves no dead letter.
             let both = [lost[0].settled(.dead(reason: "no"), status: 400, failure: "no"), new[0].settled(.accepted)]
             _ = try await daemon.queue.settle(both)
+            #expect(try ledger.psql("SELECT count(*) FROM deliveries") == "3")
+            _ = try await daemon.queue.settle([new[1].settled(.accepted), lost[1].settled(.accepted)])
+            #expect(try ledger.psql("SELECT count(*) FROM deliveries") == "2")
             _ = try await daemon.queue.settle(new.map { $0.settled(.accepted) })
             #expect(try ledger.psql("SELECT count(*) FROM deliveries") == "0")
             #expect(try ledger.psql("SELECT count(*) FROM dead_letters") == "0")

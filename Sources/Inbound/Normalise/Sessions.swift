@@ -55,7 +55,7 @@ package struct Sessions: SourceAdapter {
             holder: statement.holder,
             occurredAt: occurredAt,
             purchase: purchase,
-            transaction: isOfSession ? nil : try transaction(in: fields),
+            transaction: isOfSession ? nil : try transaction(in: fields, eventName: name),
             facts: purchase == nil ? [] : try facts(in: fields, eventName: name, statement.holder, at: occurredAt),
             change: statement.change,
             links: statement.links,
@@ -88,13 +88,21 @@ package struct Sessions: SourceAdapter {
             subscriptionID: kind == .subscription ? own : nil)
     }
 
-    private func transaction(in fields: SessionsFields) throws(Unreadable) -> Transaction? {
+    /// Of what takes access away an end says nothing more: an unreadable one must not keep it.
+    private func end(in fields: SessionsFields, eventName: String) throws(Unreadable) -> Timestamp? {
+        let isLoss = PurchaselyNames.factKind(of: eventName) == .loss
+        return isLoss ? fields.time(Self.endField) : try fields.end(Self.endField)
+    }
+
+    static let endField = "effective_next_renewal_at"
+
+    private func transaction(in fields: SessionsFields, eventName: String) throws(Unreadable) -> Transaction? {
         guard let id = try fields.text("store_transaction_id") else { return nil }
         return Transaction(
             storeTransactionID: id,
             storeOriginalTransactionID: try fields.text("store_original_transaction_id"),
             purchasedAt: fields.time("purchased_at"),
-            effectiveNextRenewalAt: try fields.end("effective_next_renewal_at"),
+            effectiveNextRenewalAt: try end(in: fields, eventName: eventName),
             offerType: try fields.text("offer_type"),
             status: try fields.text("status", "subscription_status"))
     }
@@ -111,7 +119,7 @@ package struct Sessions: SourceAdapter {
             }
         let fact = Fact(
             kind: kind, holder: holder, counterpart: counterpart, at: occurredAt,
-            until: try fields.end("effective_next_renewal_at"),
+            until: try end(in: fields, eventName: eventName),
             isRevoked: try fields.text("status", "subscription_status") == SharedWords.Status.revoked,
             isFamilyShared: fields.flag("is_family_shared"))
         return [fact]

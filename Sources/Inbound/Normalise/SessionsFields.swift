@@ -70,7 +70,7 @@ struct SessionsFields {
     /// The same of an end. One that is there and cannot be read is not taken for none: access would never end. 0 is
     /// none.
     func end(_ key: String) throws(Unreadable) -> Timestamp? {
-        if let time = time(key) { return time }
+        if let time = time(key), time.milliseconds != 0 { return time }
         for fields in inner {
             for spelled in [key + "_ms", key] where fields.states(spelled) {
                 guard fields.time(.epoch(spelled))?.milliseconds == 0 else {

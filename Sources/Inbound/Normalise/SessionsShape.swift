@@ -21,7 +21,9 @@ extension Sessions {
                 ("event_id", .string(transfer.eventID)), (messageHolder.fieldName, .string(messageHolder.id)),
                 (transfer.otherPrefix + other.fieldName, .string(other.id)),
             ] + Self.purchaseFields(of: transfer)
-        let cleared = Self.holderFields.map { (key: $0, change: JSONEdit.Change.remove) }
+        let cleared = (Self.holderFields + Self.unreadableEnds(of: original)).map {
+            (key: $0, change: JSONEdit.Change.remove)
+        }
         // The last of several changes of one key applies.
         var changes: DerivedBody.Changes = [("type", .string(transfer.type)), ("event_name", .remove)]
         changes += cleared
@@ -32,6 +34,17 @@ extension Sessions {
             changes += stated
         }
         return JSONEdit.apply(changes, to: object)
+    }
+
+    /// An end that cannot be read and mattered to nobody, such as a loss's: a transfer that had it would be refused.
+    private static func unreadableEnds(of original: [UInt8]) -> [String] {
+        guard let fields = try? SessionsFields(original) else { return [] }
+        do throws(Unreadable) {
+            _ = try fields.end(Sessions.endField)
+            return []
+        } catch {
+            return [Sessions.endField, Sessions.endField + "_ms"]
+        }
     }
 
     /// The fields of the purchase, because a login names none.

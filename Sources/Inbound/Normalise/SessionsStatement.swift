@@ -12,8 +12,9 @@ struct SessionsStatement {
         switch name {
         case SessionsNames.login:
             guard let user else { throw Unreadable(reason: "a login needs user_id") }
-            self.init(
-                login: user, of: anonymous, until: try fields.end("expires_at"), merges: merges)
+            // Without an anonymous holder nothing ends then.
+            let until = try anonymous == nil ? nil : fields.end("expires_at")
+            self.init(login: user, of: anonymous, until: until, merges: merges)
         case SessionsNames.logout, SessionsNames.expired, SessionsNames.dataReset:
             self.init(
                 about: try Self.holder(user.map { .user($0) } ?? anonymous.map { .anonymous($0) }),

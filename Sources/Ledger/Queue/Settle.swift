@@ -91,7 +91,10 @@ extension Queue {
         _ batch: [Settlement], orderless: Set<Int32>, on session: borrowing Session
     ) throws(DatabaseError) -> (Settled, heads: [FanOut.OrderingKey]) {
         var settled = Settled()
-        let done = batch.filter(\.verdict.isFinal).sorted { $0.delivery.id < $1.delivery.id }
+        // Of two with one id (`QueueStatements.isTheSame`) the newer one counts.
+        let done = batch.filter(\.verdict.isFinal).sorted {
+            ($0.delivery.id, $0.delivery.createdAt) < ($1.delivery.id, $1.delivery.createdAt)
+        }
         // These travel with BEGIN, and their answers with that to the copy.
         var leaving: [PendingRows<QueueStatements.Gone>] = []
         for (lease, settlements) in Self.byLease(done) {

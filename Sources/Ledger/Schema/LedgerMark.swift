@@ -5,6 +5,9 @@ package import Postgres
 package struct LedgerMark: Sendable, Hashable {
     let madeAt: Int64?
 
+    /// For a file.
+    package var text: String { madeAt.map { "\($0)" } ?? "none" }
+
     static let statement = Statement<(), Int64>(
         "ledger_mark",
         """

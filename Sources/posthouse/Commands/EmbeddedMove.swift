@@ -132,7 +132,10 @@ struct EmbeddedMove {
         }
         Failpoint.reach(.moveAfterCommit)
         Terminal.showStage(nil)
-        if !isDry { try mark(.moved) }
+        if !isDry {
+            try mark(.moved)
+            SpoolLedger.forget(configuration.spool.directory)
+        }
         return outcome
     }
 

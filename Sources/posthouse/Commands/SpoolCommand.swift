@@ -159,6 +159,12 @@ struct RecordSpool: AsyncParsableCommand {
             let before = SpoolState(configuration)
             guard before.isVisible else { throw SpoolState.unreadable(configuration) }
             try Self.refuseIfForeign(configuration.spool.directory)
+            if !before.files.isEmpty {
+                let ledger = try await LedgerMark.read(from: pool)
+                if let objection = SpoolLedger.claim(configuration.spool.directory, for: ledger) {
+                    throw Complaint(objection)
+                }
+            }
             let (mine, results) = try await record(before.files, configuration, pool)
             // `mine` has grown where a daemon has died meanwhile.
             let others = max(0, before.files.count - mine)

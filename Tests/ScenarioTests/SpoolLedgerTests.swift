@@ -1,0 +1,49 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// A spool whose daemon is led to another database. Oracle: the files on the disk, and both databases.
+@Suite(.timeLimit(.minutes(30))) struct SpoolLedgerTests {
+    @Test("What waits is recorded in the ledger whose it is, and in another one only once the file is gone")
+    func otherLedger() throws {
+        let cluster = try TestCluster(durable: true)
+        let receiver = try Receiver()
+        let relay = try SpoolTests.relay(cluster, receiver)
+        defer { relay.end() }
+        let settings = "[spool]\ndirectory = \"\(relay.directory.path)/spool\""
+        try relay.configure([.init("backend", receiver)], sources: [.init(name: "apphud")], settings: settings)
+        func lead(to database: String) throws { try relay.directory.write("database-url", database + "\n") }
+        let right = try String(contentsOfFile: relay.directory.path + "/database-url", encoding: .utf8)
+        try relay.start()
+        try cluster.stop()
+        for (_, body) in SpoolLoad.webhooks(1) { #expect(try relay.post("apphud", SpoolLoad.header, body) == 200) }
+        #expect(SpoolTests.waiting(relay) == 2)
+        relay.kill()
+        try cluster.start()
+
+        let other = try cluster.createDatabase()
+        try lead(to: other)
+        try relay.start()
+        #expect(relay.waitForLine("2 webhooks in the spool", "are of another ledger") != nil)
+        relay.kill()
+        let record = try relay.command("spool", "record", "--config", relay.configuration)
+        #expect(record.end == .exited(1) && record.errors.contains("are of another ledger"), "\(record)")
+        #expect(SpoolTests.waiting(relay) == 2)
+        #expect(try Database(connectionString: other).count("events") == 0)
+
+        try lead(to: right.trimmingCharacters(in: .whitespacesAndNewlines))
+        try relay.start()
+        #expect(eventually { SpoolTests.waiting(relay) == 0 })
+        #expect(try relay.database.count("events") == 2)
+
+        try cluster.stop()
+        for (_, body) in SpoolLoad.webhooks(2) { #expect(try relay.post("apphud", SpoolLoad.header, body) == 200) }
+        relay.kill()
+        try cluster.start()
+        try FileManager.default.removeItem(atPath: relay.directory.path + "/spool/ledger")
+        try lead(to: other)
+        try relay.start()
+        #expect(eventually { SpoolTests.waiting(relay) == 0 })
+        #expect(try Database(connectionString: other).count("events") == 2)
+    }
+}
