@@ -380,7 +380,7 @@ import Vocabulary
         // Root would make a folder there that the daemon's user cannot enter.
         let record = try relay.command("spool", "record", "--config", relay.configuration)
         #expect(record.end == .exited(1) && record.errors.contains("is of user nobody"), "\(record.errors)")
-        #expect(try FileManager.default.contentsOfDirectory(atPath: root).count == 2)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: root).count { $0 != "ledger" } == 2)
     }
 
     @Test("Webhooks of a source that is not configured wait, status says so, and they are recorded once it is back")
