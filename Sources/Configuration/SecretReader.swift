@@ -114,14 +114,20 @@ package enum StateDirectory {
     /// The directory of the package's unit (StateDirectory=posthouse), and of a daemon that runs as root.
     private static let system = "/var/lib/posthouse"
 
-    /// `$STATE_DIRECTORY` (systemd; the first of several, systemd.exec(5)); else /var/lib/posthouse, as root and as the
-    /// user to whom it or the cluster in it belongs, for commands beside the daemon; else `$XDG_STATE_HOME/posthouse`
-    /// (ignored unless absolute, XDG Base Directory 0.8) or `~/.local/state/posthouse`.
+    /// `$STATE_DIRECTORY` (systemd; the first of several, systemd.exec(5)); nil: no unit that has one has started this
+    /// process.
+    package static func ofUnit(environment: (_ name: String) -> String?) -> String? {
+        environment("STATE_DIRECTORY")?.split(separator: ":").first.map(String.init)
+    }
+
+    /// That of the unit; else /var/lib/posthouse, as root and as the user to whom it or the cluster in it belongs, for
+    /// commands beside the daemon; else `$XDG_STATE_HOME/posthouse` (ignored unless absolute, XDG Base Directory 0.8)
+    /// or `~/.local/state/posthouse`.
     /// - Parameter owns: whether a path is there and this user's own.
     package static func resolve(
         environment: (_ name: String) -> String?, isRoot: Bool, owns: (_ path: String) -> Bool
     ) -> String {
-        if let first = environment("STATE_DIRECTORY")?.split(separator: ":").first { return String(first) }
+        if let ofUnit = ofUnit(environment: environment) { return ofUnit }
         if isRoot || owns(system) || owns(system + "/cluster") { return system }
         if let state = environment("XDG_STATE_HOME"), state.hasPrefix("/") { return state + "/posthouse" }
         if let home = environment("HOME"), home.hasPrefix("/") { return home + "/.local/state/posthouse" }

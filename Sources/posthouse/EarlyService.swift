@@ -48,12 +48,8 @@ struct EarlyService: Sendable {
         self.reason = reason
         check = Task {
             repeat {
-                let trouble =
-                    if await !SelfCheck.answer(clients.group) { SelfCheck.loopHangs } else {
-                        openListeners.areListening ? nil : SelfCheck.socketFailed
-                    }
-                LifeSign.ofThisProcess.note(trouble)
-                if trouble == nil { _ = Notify.watchdog() }
+                let hang = await SelfCheck.answer(clients.group) ? nil : SelfCheck.loopHangs
+                LifeSign.ofThisProcess.note(hang ?? (openListeners.areListening ? nil : SelfCheck.socketFailed))
                 _ = Notify.status(
                     "serving \(listens); webhooks are spooled, or answered 503; "
                         + "waiting for the database: \(reason.current)")

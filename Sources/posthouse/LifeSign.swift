@@ -1,8 +1,9 @@
 import HTTPServer
 import Synchronization
+import Systemd
 
-/// What `/healthz` says of this process: what its own check found last (`SelfCheck`). Without systemd nothing else
-/// restarts a daemon that hangs; a container's liveness probe asks for this page.
+/// What this process's check of itself (`SelfCheck`) found last, for whoever restarts a daemon that hangs: systemd by
+/// its watchdog, a container's liveness probe by `/healthz`.
 final class LifeSign: Sendable {
     static let ofThisProcess = LifeSign()
 
@@ -16,8 +17,10 @@ final class LifeSign: Sendable {
 
     private let state = Mutex(State())
 
+    /// Feeds the watchdog if all is well.
     /// - Parameter trouble: nil: all is well.
     func note(_ trouble: String?) {
+        if trouble == nil { _ = Notify.watchdog() }
         state.withLock { $0 = State(trouble: trouble, checkedAt: .now) }
     }
 

@@ -92,6 +92,7 @@ final class Relay: Sendable {
         let registration = Registration(pool: pool, key: lock?.own.key, version: Posthouse.version, clock: clock)
         self.registration = registration
         let ledger = try await LedgerMark.read(from: pool)
+        if let spool = spool?.current { try SpoolLedger.claim(spool.directory, for: ledger) }
         let direct: @Sendable () -> ConnectionSettings? = { [started = configuration.database] in
             try? DirectConnection(live.current.database, as: started).settings(pool.settings)
         }

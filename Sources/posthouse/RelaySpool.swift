@@ -23,8 +23,11 @@ struct RelaySpool: Sendable {
     /// Records what waits as soon as the spool is open, until this is cancelled or the spool is closed.
     func runDrain(into ledger: LedgerMark, _ observe: Observer) async {
         guard let spool = await opening.opened() else { return }
-        if let objection = SpoolLedger.claim(spool.directory, for: ledger) {
-            observe(.warning(objection))
+        do {
+            // One that was there at the start is the ledger's already.
+            try SpoolLedger.claim(spool.directory, for: ledger)
+        } catch {
+            observe(.warning("what waits in the spool is not recorded: \(error)"))
             return await spool.keepLooking()
         }
         await drain.run(spool)

@@ -33,16 +33,10 @@ struct SelfCheck: Sendable {
             let hang = await hang()
             // A cancelled check proves nothing.
             guard !Task.isCancelled else { return }
-            LifeSign.ofThisProcess.note(hang ?? (relay.isListening ? nil : Self.socketFailed))
-            if let hang {
-                if !isLogged { relay.observe(.hangs(what: hang)) }
-                _ = Notify.status("\(hang); \(status)")
-            } else if relay.isListening {
-                _ = Notify.watchdog()
-                _ = Notify.status(status)
-            } else {
-                _ = Notify.status("\(Self.socketFailed); \(status)")
-            }
+            let trouble = hang ?? (relay.isListening ? nil : Self.socketFailed)
+            LifeSign.ofThisProcess.note(trouble)
+            if let hang, !isLogged { relay.observe(.hangs(what: hang)) }
+            _ = Notify.status(trouble.map { "\($0); \(status)" } ?? status)
             isLogged = hang != nil
             guard (try? await Task.sleep(for: interval)) != nil else { return }
         }

@@ -2,35 +2,59 @@ import Ledger
 import Linux
 import Spool
 
-/// Which ledger the webhooks of a spool are of: a file in its directory has the mark of the last one that was reached.
-/// Recorded in another one, a webhook that was acknowledged would be missing where it belongs.
+/// Which ledger a spool is of: a file in its directory has the mark of the ledger of the last daemon that used it.
+/// Recorded in another ledger, a webhook that was acknowledged would be missing where it belongs.
 enum SpoolLedger {
     private static let bytesMax = 64
 
-    static func path(in directory: String) -> String { directory + "/ledger" }
+    private static func path(in directory: String) -> String { directory + "/ledger" }
 
-    /// Makes the ledger that of the spool, unless webhooks of another one wait there.
-    /// - Returns: why what waits must not be recorded; nil: it may.
-    static func claim(_ directory: String, for ledger: LedgerMark) -> String? {
+    /// Makes the spool that of a ledger; refused while webhooks wait there that may be another's.
+    static func claim(_ directory: String, for ledger: LedgerMark) throws {
         let path = path(in: directory)
-        let bytes = (try? DurableFile.read(path, bytesMax: bytesMax)) ?? []
-        let former = String(decoding: bytes, as: UTF8.self)
-        if former == ledger.text { return nil }
-        let waiting = (try? SpoolFile.all(in: directory).files.count) ?? 0
-        if !former.isEmpty, waiting > 0 {
-            return """
-                \(waiting) webhooks in the spool in \(directory) are of another ledger than [database] url leads to, and wait: \
-                let it lead to theirs; to have them recorded here, remove \(path) and start again
-                """
+        switch try former(path) {
+        case nil: try? write(ledger, path, in: directory)
+        case ledger.text: break
+        default:
+            let waiting = try SpoolFile.all(in: directory)
+            guard waiting.isNothing else { throw refusal(waiting.files.count, directory) }
+            try DurableFile.remove(path)
+            try? write(ledger, path, in: directory)
         }
-        // A spool that cannot be written says so itself.
-        let new = path + ".new"
-        try? DurableFile.remove(new)
-        guard (try? DurableFile.write(Array(ledger.text.utf8), to: new)) != nil else { return nil }
-        try? DurableFile.move(new, to: path)
-        return nil
     }
 
-    /// The ledger goes elsewhere as it is, and the spool with it.
-    static func forget(_ directory: String) { try? DurableFile.remove(path(in: directory)) }
+    /// For a ledger that goes elsewhere as it is, where it has another mark.
+    static func forget(_ directory: String) throws {
+        let path = path(in: directory)
+        guard try former(path) != nil else { return }
+        try DurableFile.remove(path)
+        try DurableFile.sync(folder: directory)
+    }
+
+    private static func former(_ path: String) throws -> String? {
+        do throws(DurableFile.Failure) {
+            return String(decoding: try DurableFile.read(path, bytesMax: bytesMax), as: UTF8.self)
+        } catch {
+            if error.isMissing { return nil }
+            throw error
+        }
+    }
+
+    /// Where it fails, for want of room, nothing is known of the ledger, as before the first.
+    private static func write(_ ledger: LedgerMark, _ path: String, in directory: String) throws {
+        let new = path + ".new"
+        try DurableFile.remove(new)
+        try DurableFile.write(Array(ledger.text.utf8), to: new)
+        try DurableFile.move(new, to: path)
+        try DurableFile.sync(folder: directory)
+    }
+
+    private static func refusal(_ waiting: Int, _ directory: String) -> Complaint {
+        Complaint(
+            """
+            \(waiting) webhooks wait in the spool in \(directory), which is that of another ledger than this one: let \
+            [database] url or [embedded] directory lead to theirs; to have them recorded in this one, remove \
+            \(path(in: directory)) and start again
+            """, code: Exit.configuration)
+    }
 }

@@ -21,7 +21,7 @@ enum ThisProcess {
 
     /// The unit's StateDirectory=; nil: it was not started by a unit that has one.
     static var unitStateDirectory: String? {
-        getenv("STATE_DIRECTORY").flatMap { String(cString: $0).split(separator: ":").first }.map(String.init)
+        StateDirectory.ofUnit { name in getenv(name).map { String(cString: $0) } }
     }
 }
 

@@ -102,6 +102,12 @@ struct DatabaseFindingsTests {
             #expect(state(reason, isRoot: true) == .unknown && state(reason, isRoot: false) == .wrong)
         }
         #expect(state(#"FATAL:  database "d" does not exist"#, isRoot: true) == .wrong)
+        // Of a private cluster there is no url to look at.
+        func remedy(_ directory: String?) -> String? {
+            DatabaseFindings.unreachable(target: "t", reason: "r", path: "p", isRoot: true, privateCluster: directory)
+                .advice
+        }
+        #expect(remedy(nil)?.contains("url of p") == true && remedy("/srv/a")?.contains("/srv/a/cluster.log") == true)
     }
 
     @Test("The largest tables are one line; without any there is none")

@@ -45,6 +45,15 @@ import Vocabulary
         #expect(links == [HolderLink(anonymousID: "a1", userID: "u1", until: isRead ? Self.until : nil)])
     }
 
+    @Test func ofTwoSpellingsTheOneThatSaysSomethingCounts() throws {
+        let fields = [
+            ("user_id", "\"u1\""), ("anonymous_id", "\"a1\""), ("expires_at_ms", "0"),
+            ("expires_at", "\"2023-12-14T22:13:20Z\""),
+        ]
+        let links = try event(SessionsFixtures.of("SESSION_LOGIN", fields), from: SessionsFixtures.source).links
+        #expect(links.map(\.until) == [Self.until])
+    }
+
     /// Taken for none, access would never end.
     @Test(
         arguments: [

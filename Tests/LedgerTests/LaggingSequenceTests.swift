@@ -89,7 +89,7 @@ struct LaggingSequenceTests {
     }
 
     /// As after a restore to an earlier time, or a promotion that lost commits, under a daemon that lives on.
-    @Test("What the daemon still has in memory of deliveries that were lost ends none that have their ids now")
+    @Test("A settlement of a lost delivery, or its return, does not end a new delivery that has its id")
     func redrawnDeliveries() async throws {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon([.named("all")])

@@ -41,7 +41,7 @@ struct MigratorTests {
     }
 
     /// PostgreSQL's default since 15, for a database that has another owner.
-    @Test("A role that may make no table is said what it lacks")
+    @Test("Who may not make the first table is shown what to do, too")
     func stranger() async throws {
         let ledger = try await TestLedger(isMigrated: false)
         let role = "stranger_\(ledger.database)"

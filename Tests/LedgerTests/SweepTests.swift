@@ -170,7 +170,7 @@ struct SweepTests {
     }
 
     /// The database's clock was ahead by two months as it was written.
-    @Test("What was never tried and is of a later time than now is due now; what waits for its next attempt is not")
+    @Test("A delivery written by a clock that was ahead is due now if it was never tried, and not if put off since")
     func writtenAhead() async throws {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon([.named("all")])

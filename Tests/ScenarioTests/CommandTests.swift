@@ -23,6 +23,10 @@ import Vocabulary
             #expect(refused.errors.contains("bad.toml:6:"), "\(command)")
         }
         #expect(try relay.command("check", "--config", "/nowhere/posthouse.toml").end == .exited(78))
+        let unusable = try Relay([], storage: .given("notaurl foo"))
+        defer { unusable.end() }
+        let status = try unusable.command("status", "--config", unusable.configuration)
+        #expect(status.end == .exited(78) && status.errors.contains("posthouse check names its line"), "\(status)")
         // Of a database that does not answer nothing is said.
         let away = try Relay(
             [.init("backend", url: "http://example.com/hook", secrets: Receiver().secrets)],

@@ -9,7 +9,8 @@ final class Move: Sendable {
 
     init(_ integrations: [Relay.Integration]) throws {
         old = try Relay(integrations, storage: .privateCluster)
-        new = try Relay(integrations, settings: Self.embedded(in: old))
+        new = try Relay(
+            integrations, settings: Self.embedded(in: old) + "\n[spool]\ndirectory = \"\(old.directory.path)/spool\"")
     }
 
     func end() {

@@ -47,8 +47,13 @@ import Vocabulary
         let refused = try move.new.launch()
         #expect(refused.waitForEnd(180) == .exited(78))
         #expect(refused.errors.contains { $0.contains("1 in quarantine") }, "\(refused.errors)")
+        // The moved ledger has another mark: what waits in the spool is recorded there all the same.
+        let spool = move.old.directory.path + "/spool"
+        try FileManager.default.createDirectory(atPath: spool, withIntermediateDirectories: true)
+        try Data("1".utf8).write(to: URL(fileURLWithPath: spool + "/ledger"))
         let moved = try move.migrate()
         #expect(moved.end == .exited(0), "\(moved)")
+        #expect(!FileManager.default.fileExists(atPath: spool + "/ledger"))
         #expect(try move.new.database.count("quarantine") == 1)
     }
 

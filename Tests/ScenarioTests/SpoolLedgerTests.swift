@@ -4,7 +4,7 @@ import Testing
 
 /// A spool whose daemon is led to another database. Oracle: the files on the disk, and both databases.
 @Suite(.timeLimit(.minutes(30))) struct SpoolLedgerTests {
-    @Test("What waits is recorded in the ledger whose it is, and in another one only once the file is gone")
+    @Test("Spooled webhooks are recorded in their own ledger; a daemon of another one starts once the mark is gone")
     func otherLedger() throws {
         let cluster = try TestCluster(durable: true)
         let receiver = try Receiver()
@@ -23,11 +23,11 @@ import Testing
 
         let other = try cluster.createDatabase()
         try lead(to: other)
-        try relay.start()
-        #expect(relay.waitForLine("2 webhooks in the spool", "are of another ledger") != nil)
-        relay.kill()
+        let refused = try relay.launch()
+        #expect(refused.waitForEnd(180) == .exited(78))
+        #expect(refused.errors.contains { $0.contains("2 webhooks wait") && $0.contains("another ledger") })
         let record = try relay.command("spool", "record", "--config", relay.configuration)
-        #expect(record.end == .exited(1) && record.errors.contains("are of another ledger"), "\(record)")
+        #expect(record.end == .exited(78) && record.errors.contains("another ledger"), "\(record)")
         #expect(SpoolTests.waiting(relay) == 2)
         #expect(try Database(connectionString: other).count("events") == 0)
 
@@ -40,6 +40,9 @@ import Testing
         for (_, body) in SpoolLoad.webhooks(2) { #expect(try relay.post("apphud", SpoolLoad.header, body) == 200) }
         relay.kill()
         try cluster.start()
+        // A mark that says nothing is another's, too.
+        try Data("damaged".utf8).write(to: URL(fileURLWithPath: relay.directory.path + "/spool/ledger"))
+        #expect(try relay.launch().waitForEnd(180) == .exited(78))
         try FileManager.default.removeItem(atPath: relay.directory.path + "/spool/ledger")
         try lead(to: other)
         try relay.start()

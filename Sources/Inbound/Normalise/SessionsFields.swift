@@ -59,18 +59,18 @@ struct SessionsFields {
         return nil
     }
 
-    /// Milliseconds under `key_ms`, or ISO 8601 or a number under `key`.
+    /// Milliseconds under `key_ms`, or ISO 8601 or a number under `key`; 0 means "never".
     func time(_ key: String) -> Timestamp? {
         for fields in inner {
-            if let time = fields.time(.milliseconds(key + "_ms"), .iso8601(key)) ?? fields.epoch(key) { return time }
+            if let time = fields.time(.milliseconds(key + "_ms")), time.milliseconds != 0 { return time }
+            if let time = fields.time(.iso8601(key)) ?? fields.epoch(key) { return time }
         }
         return nil
     }
 
-    /// The same of an end. One that is there and cannot be read is not taken for none: access would never end. 0 is
-    /// none.
+    /// The same of an end. One that is there and cannot be read is not taken for none: access would never end.
     func end(_ key: String) throws(Unreadable) -> Timestamp? {
-        if let time = time(key), time.milliseconds != 0 { return time }
+        if let time = time(key) { return time }
         for fields in inner {
             for spelled in [key + "_ms", key] where fields.states(spelled) {
                 guard fields.time(.epoch(spelled))?.milliseconds == 0 else {

@@ -133,8 +133,9 @@ struct EmbeddedMove {
         Failpoint.reach(.moveAfterCommit)
         Terminal.showStage(nil)
         if !isDry {
+            // First: once it is marked as moved, nobody comes here again.
+            try SpoolLedger.forget(configuration.spool.directory)
             try mark(.moved)
-            SpoolLedger.forget(configuration.spool.directory)
         }
         return outcome
     }

@@ -160,10 +160,7 @@ struct RecordSpool: AsyncParsableCommand {
             guard before.isVisible else { throw SpoolState.unreadable(configuration) }
             try Self.refuseIfForeign(configuration.spool.directory)
             if !before.files.isEmpty {
-                let ledger = try await LedgerMark.read(from: pool)
-                if let objection = SpoolLedger.claim(configuration.spool.directory, for: ledger) {
-                    throw Complaint(objection)
-                }
+                try SpoolLedger.claim(configuration.spool.directory, for: try await LedgerMark.read(from: pool))
             }
             let (mine, results) = try await record(before.files, configuration, pool)
             // `mine` has grown where a daemon has died meanwhile.
