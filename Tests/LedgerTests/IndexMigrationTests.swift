@@ -8,11 +8,12 @@ import Testing
 @Suite("Indexes that are built beside the service", .serialized)
 struct IndexMigrationTests {
     private static let new = [
-        "events_stray", "events_without_purchase", "holder_changes_aged", "identities_key", "messages_own_key",
-        "purchases_hash",
+        "deliveries_of_purchase", "deliveries_without_purchase", "events_stray", "events_without_purchase",
+        "holder_changes_aged", "identities_key", "messages_own_key", "purchases_hash",
     ]
     private static let old = [
-        "events_holder", "events_transaction", "holder_changes_source", "identities_pkey", "messages_key_key",
+        "events_holder", "events_transaction", "holder_changes_source", "deliveries_order", "identities_pkey",
+        "messages_key_key",
     ]
 
     /// A ledger as the version before left it, its migrations done.
@@ -25,8 +26,10 @@ struct IndexMigrationTests {
         try ledger.writePlain()
         try ledger.psql(
             """
-            DROP INDEX identities_key, purchases_hash, holder_changes_aged;
+            DROP INDEX identities_key, purchases_hash, holder_changes_aged,
+                deliveries_of_purchase, deliveries_without_purchase;
             CREATE INDEX holder_changes_source ON holder_changes (source);
+            CREATE INDEX deliveries_order ON deliveries (purchase, integration, id);
             ALTER TABLE identities ADD PRIMARY KEY (key), REPLICA IDENTITY DEFAULT;
             UPDATE schema_migrations SET applied_at = now() - interval '2 hours';
             CREATE INDEX events_holder ON events (holder, id);
@@ -41,7 +44,7 @@ struct IndexMigrationTests {
             SELECT relname FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid AND i.indisvalid
             WHERE i.indrelid IN (
                     'events'::regclass, 'messages'::regclass, 'purchases'::regclass, 'identities'::regclass,
-                    'holder_changes'::regclass)
+                    'holder_changes'::regclass, 'deliveries'::regclass)
                 AND relname = ANY ('{\((Self.new + Self.old).joined(separator: ","))}') ORDER BY 1
             """
         ).split(separator: "\n").map(String.init)
@@ -50,7 +53,7 @@ struct IndexMigrationTests {
     @Test("The new ones are built, the old ones go with the next run; then there is nothing to do")
     func thrice() async throws {
         let ledger = try await migrated()
-        #expect(try indexes(ledger) == Self.old)
+        #expect(try indexes(ledger) == Self.old.sorted())
         #expect(try await ledger.migrateIndexes() == .left(Self.old))
         #expect(try indexes(ledger) == (Self.new + Self.old).sorted())
         for _ in 0..<2 {

@@ -70,7 +70,7 @@ def proven(table: str) -> Step:
 # As the daemon takes them, from a ledger before `M0008_flat`.
 STEPS = [
     *map(built, ("events_stray", "events_without_purchase", "purchases_hash", "identities_key", "messages_own_key",
-                 "holder_changes_aged")),
+                 "holder_changes_aged", "deliveries_of_purchase", "deliveries_without_purchase")),
     *map(dropped, ("events_holder", "events_transaction")),
     Step("keys by time", "ALTER TABLE identities DROP CONSTRAINT",
          "NOT EXISTS (SELECT FROM pg_constraint WHERE conname = 'identities_pkey')"),

@@ -44,10 +44,19 @@ package enum IndexMigration {
         Index(name: "messages_own_key", table: "messages", definition: "(key) WHERE key IS NOT NULL"),
         // Whether a source has changes of holders at all, and which of them are to be looked at, by their arrival.
         Index(name: "holder_changes_aged", table: "holder_changes", definition: "(source, is_kept, received_at)"),
+        // Partial, so that no statement that has only ids can read one whole instead of looking them up: while
+        // statistics say that the queue is empty, one costs as much as the other.
+        Index(
+            name: "deliveries_of_purchase", table: "deliveries",
+            definition: "(purchase, integration, id) WHERE purchase IS NOT NULL"),
+        Index(
+            name: "deliveries_without_purchase", table: "deliveries",
+            definition: "(message) WHERE purchase IS NULL"),
     ]
 
-    /// Not needed from `LedgerForm.keylessMessages` on, or since `holder_changes_aged` is there.
-    private static let old = ["events_holder", "events_transaction", "holder_changes_source"]
+    /// Not needed from `LedgerForm.keylessMessages` on, or since `holder_changes_aged` and those of `deliveries` are
+    /// there.
+    private static let old = ["events_holder", "events_transaction", "holder_changes_source", "deliveries_order"]
     /// What the two switches take away.
     private static let switched = [FormSwitch.constraint, PeriodSwitch.constraint]
 
@@ -67,7 +76,7 @@ package enum IndexMigration {
         WHERE c.relname = ANY ($1)
             AND i.indrelid IN (
                 'events'::regclass, 'messages'::regclass, 'purchases'::regclass, 'identities'::regclass,
-                'holder_changes'::regclass)
+                'holder_changes'::regclass, 'deliveries'::regclass)
         """)
     /// The partitions of the table with the index of this name; those that have their part of it already are left out.
     static let withoutPart = Statement<String, String>(
