@@ -28,6 +28,9 @@ package struct HTTPServerLimits: Sendable {
     /// Bytes of one burst of reading, a power of two. Requests that were sent ahead are parsed and kept until those
     /// before them are answered: some 600 small ones fit in, and take about ten times as much memory.
     package var readBytesMax = 16 << 10
+    /// Bytes that are kept of a connection before their turn. A burst, behind the rest of a head that came before it;
+    /// TLS may let go of as much again at once.
+    package var keptBytesMax: Int { 2 * readBytesMax + headBytesMax }
     /// Bytes of a refused request's body that are read and dropped so that the connection can be kept.
     package var discardBytesMax = 64 << 10
     /// Bytes of all unfinished bodies of the listener together; the request that exceeds it is answered 503.

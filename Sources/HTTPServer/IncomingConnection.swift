@@ -8,22 +8,38 @@ final class IncomingConnection: ChannelDuplexHandler {
     typealias OutboundIn = Never
     typealias OutboundOut = ByteBuffer
 
-    /// Input that came before its turn. It is limited by one burst of reading (`HTTPServerLimits.readBytesMax`):
-    /// nothing more is read while something is kept.
+    /// Input that came before its turn. It is limited by one burst of reading (`HTTPServerLimits.keptBytesMax`): nothing
+    /// more is read while something is kept. But once a client has ended its side, NIO reads all that the kernel has of
+    /// it, whether it is asked to or not; what is beyond the limit is dropped then.
     private enum Kept {
         case head(HTTPRequestHead, arrived: NIODeadline)
         case body(ByteBuffer)
         case end
         case unservable(Unservable)
         case inputEnd
+
+        /// As sent, at least; a chunk's own line is as long as this says of an end.
+        var bytes: Int {
+            switch self {
+            case .head(let head, _):
+                head.headers.reduce(head.uri.utf8.count + 16) { $0 + $1.name.utf8.count + $1.value.utf8.count + 4 }
+            case .body(let bytes): bytes.readableBytes + 6
+            case .end: 6
+            case .unservable, .inputEnd: 0
+            }
+        }
     }
 
     private let handler: any IncomingHandler
     private let connections: Connections
     private let partialBodiesBytesMax: Int
+    private let keptBytesMax: Int
     private var exchange: Exchange
     private var context: ChannelHandlerContext?
     private var kept = CircularBuffer<Kept>()
+    private var keptBytes = 0
+    /// What came beyond `keptBytesMax` was dropped: for what is kept the client has ended its side there.
+    private var isKeptCut = false
     /// This connection's part of `Connections.holdBodyBytes`.
     private var heldBytes = 0
     /// Set from the first part of a read to its end; answers are flushed together then.
@@ -40,6 +56,7 @@ final class IncomingConnection: ChannelDuplexHandler {
         self.handler = handler
         self.connections = connections
         partialBodiesBytesMax = limits.partialBodiesBytesMax
+        keptBytesMax = limits.keptBytesMax
         exchange = Exchange(now: now, waits: waits, limits: limits)
     }
 
@@ -137,15 +154,24 @@ final class IncomingConnection: ChannelDuplexHandler {
             process(part)
         } else {
             exchange.bytesCame(now: .now())
-            kept.append(part)
+            keep(part)
         }
+    }
+
+    private func keep(_ part: Kept) {
+        if isKeptCut { return }
+        keptBytes += part.bytes
+        isKeptCut = keptBytes > keptBytesMax
+        kept.append(isKeptCut ? .inputEnd : part)
     }
 
     private func workOffKept() {
         guard !isWorkingOffKept else { return }
         isWorkingOffKept = true
         while let context, exchange.takesParts, context.channel.isWritable || exchange.isEnding, !kept.isEmpty {
-            process(kept.removeFirst())
+            let part = kept.removeFirst()
+            keptBytes -= part.bytes
+            process(part)
         }
         isWorkingOffKept = false
     }

@@ -136,4 +136,29 @@ import Testing
             #expect(Self.bodyBytes(rest) == body.utf8.count)
         }
     }
+
+    @Test("What a client sends ahead before its end is kept up to the limit; that is answered, and the rest dropped")
+    func sentAhead() throws {
+        let (requests, limits) = (100_000, HTTPServerLimits.patient)
+        let handler = Holding(answerTimeout: .seconds(600))
+        let channel = EmbeddedChannel()
+        defer { _ = try? channel.finish(acceptAlreadyClosed: true) }
+        try channel.pipeline.syncOperations.addHandler(
+            IncomingConnection(
+                handler: handler, connections: Connections(), limits: limits, waits: Waits(limits), now: .now()))
+        try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+        // As NIO passes on what the kernel has of a connection whose client has ended its side: in one go.
+        for _ in 0..<requests { for part in Self.request { channel.pipeline.fireChannelRead(part) } }
+        channel.pipeline.fireChannelReadComplete()
+        channel.pipeline.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
+        var answered = 0
+        while channel.isActive, answered <= requests {
+            try #require(handler.responder).respond(.text(200, "stored\n"))
+            answered += 1
+            channel.embeddedEventLoop.run()
+            while try channel.readOutbound(as: ByteBuffer.self) != nil {}
+        }
+        // As it is sent, such a request has 29 bytes at least.
+        #expect(answered > 500 && answered <= 1 + limits.keptBytesMax / 29, "\(answered)")
+    }
 }
