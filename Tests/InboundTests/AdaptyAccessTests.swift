@@ -80,12 +80,24 @@ import Vocabulary
         for name in ["subscription_refunded", "subscription_expired"] {
             let end = try adapty(AdaptyFixtures.event(name, fields))
             #expect(end.ownFacts.map(\.kind) == (isLoss ? [.loss] : []) && end.facts.isEmpty == !isLoss)
-            #expect(end.purchase?.product == "weekly_499" && end.yieldsProduct == !isLoss)
+            #expect(end.purchase?.product == "weekly_499")
+            #expect(end.yieldsProduct == (!isLoss || name == "subscription_expired"))
         }
         let access = try adapty(AdaptyFixtures.accessLevel(fields + [("is_active", "false")]))
         #expect(access.facts.isEmpty == !isLoss && access.yieldsProduct == !isLoss)
         let renewal = try adapty(AdaptyFixtures.event("subscription_renewed", fields))
         #expect(renewal.facts.count == 1 && !renewal.yieldsProduct)
+    }
+
+    /// "Delayed Product Change Flow": the end of the old plan and the begin of the new one may have one time.
+    @Test(arguments: ["subscription_expired", "trial_expired"])
+    func whatBeginsComesAfterWhatEnds(_ name: String) throws {
+        let (end, begin) = (
+            try adapty(AdaptyFixtures.event(name)), try adapty(AdaptyFixtures.event("subscription_started"))
+        )
+        #expect(end.occurredAt == begin.occurredAt && end.purchase?.key == begin.purchase?.key)
+        #expect(end.facts.allSatisfy { $0.at == begin.facts[0].at.advanced(byMilliseconds: -1) } && !end.facts.isEmpty)
+        #expect(end.yieldsProduct && !begin.yieldsProduct)
     }
 
     // MARK: Profiles

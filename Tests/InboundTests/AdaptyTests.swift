@@ -105,7 +105,7 @@ import Vocabulary
     @Test(arguments: AdaptyNames.all) func aChangedRenewalNamesTheProductBefore(_ name: String) throws {
         let event = try adapty(AdaptyFixtures.event(name, [("profile_has_access_level", nil)]))
         #expect(event.purchase?.product == "weekly_499")
-        #expect(event.yieldsProduct == name.contains("_renewal_"))
+        #expect(event.yieldsProduct == (name.contains("_renewal_") || name.hasSuffix("_expired")))
     }
 
     /// `profile_has_access_level`: "whether the profile has an active access level".
@@ -127,12 +127,26 @@ import Vocabulary
     /// Page "How profiles work": renewals go on under the profile that bought, also where another one has the access.
     @Test(arguments: rows.filter { $0.fact == .gain }.map(\.name))
     func whatGoesOnIsNotOfAProfileWithoutAccess(_ name: String) throws {
-        let begins = ["subscription_started", "trial_started", "non_subscription_purchase"]
         for (has, gives) in [("true", true), (nil, true), ("null", true), ("false", false)] as [(String?, Bool)] {
             let event = try adapty(AdaptyFixtures.event(name, [("profile_has_access_level", has)]))
-            #expect(event.ownFacts.map(\.kind) == (gives || begins.contains(name) ? [.gain] : []))
+            #expect(event.ownFacts.map(\.kind) == (gives || name == "non_subscription_purchase" ? [.gain] : []))
             #expect(event.transaction != nil)
         }
+        guard ["subscription_started", "trial_started"].contains(name) else { return }
+        // A change of plan of the subscription that the profile has bought.
+        for (original, gives) in [("t1", true), ("t0", false)] {
+            let event = try adapty(
+                AdaptyFixtures.event(
+                    name,
+                    [
+                        ("profile_has_access_level", "false"), ("transaction_id", "\"t1\""),
+                        ("original_transaction_id", "\"\(original)\""),
+                    ]))
+            #expect(event.ownFacts.map(\.kind) == (gives ? [.gain] : []))
+        }
+    }
+
+    @Test func whatGoesOnIsOfThoseWhoShareIt() throws {
         let shared = try adapty(
             AdaptyFixtures.event(
                 "subscription_renewed", [("profile_has_access_level", "false")],

@@ -121,8 +121,15 @@ import Vocabulary
             #expect(event.purchase?.plan == "b1")
             #expect(event.transaction == events[0].transaction)
         }
-        // Of access the two without an event of its own name state the same.
-        #expect(events[1].ownFacts == events[2].ownFacts)
+        // Of access the two without an event of its own name state the same; Adapty's end is before what has its time.
+        let ahead: Int64 = AdaptyNames.ends.contains(example.adapty.type) ? 1 : 0
+        let facts = events[2].ownFacts.map { fact in
+            Fact(
+                kind: fact.kind, holder: fact.holder, counterpart: fact.counterpart,
+                at: fact.at.advanced(byMilliseconds: ahead), until: fact.until, isRevoked: fact.isRevoked,
+                isFamilyShared: fact.isFamilyShared, endsAccessOnly: fact.endsAccessOnly)
+        }
+        #expect(events[1].ownFacts == facts)
     }
 
     @Test func everyTypeIsOneThatPurchaselyHasOrTheVendorsOwn() {

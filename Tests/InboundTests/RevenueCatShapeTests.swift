@@ -76,6 +76,7 @@ import Vocabulary
             let isOfAPurchase =
                 ![
                     "TEST", "SUBSCRIBER_ALIAS", "TRANSFER", "PURCHASE_REDEEMED", "VIRTUAL_CURRENCY_TRANSACTION",
+                    "TEMPORARY_ENTITLEMENT_GRANT",
                 ].contains(name)
             #expect(event.purchase?.key == (isOfAPurchase ? "o-1" : nil))
             #expect(event.transaction?.storeTransactionID == (isOfAPurchase ? "t-1" : nil))

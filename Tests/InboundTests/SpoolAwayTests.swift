@@ -18,11 +18,12 @@ struct SpoolAwayTests {
         let directory = NSTemporaryDirectory() + "/phaway-\(UUID().uuidString)"
         defer { try? FileManager.default.removeItem(atPath: directory) }
         let opening = SpoolOpening(
-            away: "a test", every: .zero,
+            every: .zero,
             open: {
                 try await Spool.open(
                     directory: directory, bytesMax: 1 << 30, now: { Timestamp(milliseconds: 0) }, observe: { _ in })
             }, observe: { _ in })
+        opening.tryAgain(after: "a test")
         let queue = RecordQueue(writers: 1)
         let path = InboundPath(
             source: Self.source, adapter: Sessions(), queue: queue,

@@ -89,6 +89,10 @@ def distinct(steps: list[dict]) -> list[dict]:
     return kept
 
 
+# Less than anything that times differ by otherwise, in minutes.
+HAIR = 1e-6
+
+
 def facts_of(step: dict) -> list[Fact]:
     """What a webhook states of its purchase."""
     says, holder, other = step["says"], step.get("holder"), step.get("other")
@@ -103,7 +107,9 @@ def facts_of(step: dict) -> list[Fact]:
         holder = step["identity"]
     # Whoever shares it by this event has it as a family does, its holder too: beside the others.
     is_shared = step.get("family", False) or bool(step.get("sharers"))
-    common = {"at": step["at"], "until": step.get("until"), "family": is_shared, "key": step["id"]}
+    # Adapty may date the end of a plan and the begin of the next alike: what begins is later.
+    at = step["at"] - HAIR if is_adaptys_end(step) else step["at"]
+    common = {"at": at, "until": step.get("until"), "family": is_shared, "key": step["id"]}
     if says == "gain":
         shared = [Fact(**common, loser=None, winner=sharer) for sharer in step.get("sharers", [])]
         together = [Fact(**common, loser=None, winner=second) for second in identity_of(step)]
@@ -120,6 +126,10 @@ def facts_of(step: dict) -> list[Fact]:
         loser, winner = (holder, other) if says == "transferred" else (other, holder)
         return [Fact(**common, loser=loser, winner=winner, native=(says,) if other else ())]
     return []
+
+
+def is_adaptys_end(step: dict) -> bool:
+    return step["source"] == "adapty" and step["says"] == "loss" and not step.get("access_level")
 
 
 def aliases_of(step: dict) -> list[str]:
@@ -139,6 +149,7 @@ def named_at(step: dict) -> int:
     """As of when the product is the purchase's. A change of product or of the renewal names the one before it, and so
     does a refund of a past period: any other knows better."""
     is_before = step["source"] in ("revenuecat", "adapty") and step["says"] == "note" or step.get("past_period")
+    is_before = is_before or is_adaptys_end(step)
     return -(1 << 62) if is_before else step["at"]
 
 

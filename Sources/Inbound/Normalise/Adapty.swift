@@ -49,6 +49,7 @@ package struct Adapty: SourceAdapter {
         let isOfAnother = purchase?.kind == .subscription && AdaptyNames.isOfAnotherProfile(usual, properties)
         let isWithoutFact = purchase == nil || isReplaced && meaning.fact == .loss || isRefundBesideAccess
         let changesRenewal = AdaptyNames.changesRenewal(usual)
+        let isEnd = AdaptyNames.ends.contains(usual)
         let holders = holders(sharing, with: holder)
         let links = try links(in: [fields] + sharing)
         let environment = try properties.text("environment").map(SharedWords.environment)
@@ -62,14 +63,18 @@ package struct Adapty: SourceAdapter {
             occurredAt: occurredAt,
             yieldsTransaction: isOver == true && changesRenewal,
             // The product may be the one that the customer left, or leaves.
-            yieldsProduct: changesRenewal || isRefundBesideAccess || isReplaced && meaning.fact != .gain,
+            yieldsProduct: changesRenewal || isEnd || isRefundBesideAccess || isReplaced && meaning.fact != .gain,
             purchase: purchase,
             transaction: try transaction(in: properties, offer: offer, status: meaning.status),
             money: money(in: properties, eventName: usual).json,
             facts: isWithoutFact
                 ? []
-                : facts(meaning, of: holders, links: links, at: occurredAt, until: properties.adaptyEnd)
-                    .filter { !isOfAnother || $0.holder != holder },
+                : facts(
+                    meaning, of: holders, links: links,
+                    at: isEnd ? occurredAt.advanced(byMilliseconds: -1).nearestWritable : occurredAt,
+                    until: properties.adaptyEnd
+                )
+                .filter { !isOfAnother || $0.holder != holder },
             links: links,
             body: body)
     }

@@ -134,8 +134,21 @@ enum AdaptyNames {
     /// work" says, the events of renewals still come under the profile that bought the subscription, which has no
     /// access any more; the one that has it gets access_level_updated. What begins is that of whoever buys it.
     static func isOfAnotherProfile(_ name: String, _ properties: BodyFields) -> Bool {
-        goingOn.contains(name) && properties.bool("profile_has_access_level") == false
+        guard properties.bool("profile_has_access_level") == false else { return false }
+        if goingOn.contains(name) { return true }
+        // Begun by a change of plan: the first of a chain has the chain's own id.
+        guard begun.contains(name), let transaction = try? properties.text("transaction_id"),
+            let original = try? properties.text("original_transaction_id")
+        else { return false }
+        return transaction != original
     }
+
+    private static let begun: Set<String> = ["subscription_started", "trial_started"]
+
+    /// Where the plan is changed at the end of a period, the end of the old one and the begin of the new one have one
+    /// time (the page "Event flows"), and Apple keeps the original transaction: what begins comes after what ends, and
+    /// names the product.
+    static let ends: Set<String> = ["subscription_expired", "trial_expired"]
 
     private static let goingOn: Set<String> = [
         "subscription_renewed", "subscription_renewal_reactivated", "subscription_deferred", "trial_converted",

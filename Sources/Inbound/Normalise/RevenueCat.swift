@@ -28,7 +28,7 @@ package struct RevenueCat: SourceAdapter {
         let occurredAt = try fields.requiredTime(.milliseconds("event_timestamp_ms"))
         let details = try details(in: fields, eventName: name, at: occurredAt)
         let meaning = RevenueCatNames.meaning(of: name, details)
-        let isOfPurchase = name != RevenueCatNames.virtualCurrency
+        let isOfPurchase = !RevenueCatNames.notOfPurchases.contains(name)
         let purchase =
             isOfPurchase ? try purchase(in: fields, kind: details.isOneTime ? .oneTime : .subscription) : nil
         return Event(

@@ -21,7 +21,7 @@ internal import Vocabulary
 /// | SUBSCRIPTION_EXTENDED | SUBSCRIPTION_DEFERRED | gain |
 /// | REFUND_REVERSED | SUBSCRIPTION_REACTIVATED, while the period runs; one-time: PURCHASE_VALIDATED | gain |
 /// | NON_RENEWING_PURCHASE | PURCHASE_VALIDATED | gain |
-/// | TEMPORARY_ENTITLEMENT_GRANT | itself | none as it is sent: it names no transaction, so no purchase; else gain |
+/// | TEMPORARY_ENTITLEMENT_GRANT | itself | none: its transaction may be another than the purchase's, and have no end |
 /// | VIRTUAL_CURRENCY_TRANSACTION | itself | none: the purchase that changed a balance has its own event |
 /// | TRANSFER | itself | moves everything that its customers hold |
 /// | PURCHASE_REDEEMED | itself | the same, if its outcome is `alias` or `transfer` |
@@ -37,11 +37,14 @@ enum RevenueCatNames {
     /// Names a store transaction, and neither the first one of its purchase nor its period
     /// (revenuecat.com/docs/offerings/virtual-currency/events).
     static let virtualCurrency = "VIRTUAL_CURRENCY_TRANSACTION"
+    private static let temporaryGrant = "TEMPORARY_ENTITLEMENT_GRANT"
+    /// Their transactions are none of a purchase.
+    static let notOfPurchases: Set<String> = [virtualCurrency, temporaryGrant]
 
     static let all = [
         test, "INITIAL_PURCHASE", "RENEWAL", "CANCELLATION", "UNCANCELLATION", "NON_RENEWING_PURCHASE",
         "SUBSCRIPTION_PAUSED", "EXPIRATION", "BILLING_ISSUE", productChange, transfer, "SUBSCRIPTION_EXTENDED",
-        "TEMPORARY_ENTITLEMENT_GRANT", "REFUND_REVERSED", alias, virtualCurrency, redeemed,
+        temporaryGrant, "REFUND_REVERSED", alias, virtualCurrency, redeemed,
     ]
 
     /// The other members of the body on which an event's meaning depends.
@@ -86,7 +89,6 @@ enum RevenueCatNames {
                 ? EventMeaning("SUBSCRIPTION_REACTIVATED", .gain, status: renewing)
                 : EventMeaning("SUBSCRIPTION_REACTIVATED")
         case "NON_RENEWING_PURCHASE", "REFUND_REVERSED": return EventMeaning("PURCHASE_VALIDATED", .gain)
-        case "TEMPORARY_ENTITLEMENT_GRANT": return EventMeaning(name, .gain)
         default: return EventMeaning(name)
         }
     }
