@@ -38,6 +38,9 @@ package struct API: IncomingHandler {
         ["/v1", "/v3"].contains { path == $0 || path.hasPrefix($0 + "/") }
     }
 
+    /// What is answered while there is no ledger to ask.
+    package static func unavailable(_ reason: String) -> HTTPAnswer { APIFailure.unavailable(reason).answer }
+
     package func admit(_ head: IncomingHead) -> Admission {
         do throws(APIFailure) {
             let (route, _) = try judge(head)

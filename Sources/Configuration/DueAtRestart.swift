@@ -20,10 +20,6 @@ extension Configuration {
         if database.pooling != started.database.pooling { keys.append("[database] pooling") }
         if database.usesPrivateCluster, embedded != started.embedded { keys.append("[embedded] directory") }
         if spool != started.spool { keys.append("[spool]") }
-        // The spool is opened at the start alone.
-        if sources.contains(where: \.spools), !started.sources.contains(where: \.spools) {
-            keys.append("[[source]] spool")
-        }
         if journal.format != started.journal.format { keys.append("[journal] format") }
         return keys
     }

@@ -1,10 +1,12 @@
 package import Vocabulary
 
-/// The spool of a daemon. One that could not be opened at the start, for want of room or of a permission, is away, and
-/// is tried again at an interval.
+/// The spool of a daemon. It is unneeded until a source spools. One that could not be opened, for want of room or of a
+/// permission, is away, and is tried again at an interval.
 ///
-///     away ─opened─▶ open ─close─▶ closed
-///       └────────────close─────────▶
+///     unneeded ─open─▶ open ─close─▶ closed
+///        └─tryAgain─▶ away ─opened─▶ open
+///
+/// It can be closed in every state.
 package final class SpoolOpening: Sendable {
     private struct Attempts: Sendable {
         let pause: Duration
@@ -13,6 +15,7 @@ package final class SpoolOpening: Sendable {
     }
 
     private enum State: Sendable {
+        case unneeded(Attempts)
         /// - Parameter reason: of the last attempt.
         case away(reason: String, Attempts)
         case open(Spool)
@@ -20,33 +23,58 @@ package final class SpoolOpening: Sendable {
     }
 
     private let state: Replaceable<State>
+    /// Whose directory a spool may be that is used from now on.
+    private let check = Replaceable<(@Sendable (_ directory: String) throws -> Void)?>(nil)
 
     package init(_ spool: Spool) { state = Replaceable(.open(spool)) }
 
     /// - Parameters:
-    ///   - reason: why it could not be opened, which the caller has reported.
     ///   - pause: between two attempts.
     ///   - open: an attempt.
     package init(
-        away reason: String, every pause: Duration = Limits.spoolAdoptionInterval,
-        open: @escaping @Sendable () async throws -> Spool, observe: @escaping Observer
+        every pause: Duration = Limits.spoolAdoptionInterval, open: @escaping @Sendable () async throws -> Spool,
+        observe: @escaping Observer
     ) {
-        state = Replaceable(.away(reason: reason, Attempts(pause: pause, open: open, observe: observe)))
+        state = Replaceable(.unneeded(Attempts(pause: pause, open: open, observe: observe)))
     }
 
-    /// nil: it is away, or closed.
+    /// nil: it is unneeded, away or closed.
     package var current: Spool? { if case .open(let spool) = state.current { spool } else { nil } }
 
     /// Why it is away; nil: it is not.
     package var obstacle: String? { if case .away(let reason, _) = state.current { reason } else { nil } }
 
-    /// Waits until the spool is open, and opens it. For one caller.
+    /// Lets no spool be used from here on whose directory does not pass; one that is open is checked at once.
+    package func admit(by check: @escaping @Sendable (_ directory: String) throws -> Void) throws {
+        self.check.replace(check)
+        if let current { try check(current.directory) }
+    }
+
+    package var isNeeded: Bool { if case .unneeded = state.current { false } else { true } }
+
+    /// Opens it, if it was unneeded so far; what fails leaves it so.
+    package func open() async throws {
+        guard case .unneeded(let attempts) = state.current else { return }
+        try await open(attempts)
+    }
+
+    /// From here on it is away, if it was unneeded so far.
+    /// - Parameter reason: why it could not be opened, which the caller reports.
+    package func tryAgain(after reason: String) {
+        state.change { state in
+            if case .unneeded(let attempts) = state { state = .away(reason: reason, attempts) }
+        }
+    }
+
+    /// Waits until the spool is open, and opens it where it is away. For one caller.
     /// - Returns: nil: it was closed, or the task cancelled.
     package func opened() async -> Spool? {
         while true {
             switch state.current {
             case .open(let spool): return spool
             case .closed: return nil
+            case .unneeded(let attempts):
+                guard (try? await Task.sleep(for: attempts.pause)) != nil else { return nil }
             case .away(_, let attempts):
                 guard (try? await Task.sleep(for: attempts.pause)) != nil else { return nil }
                 await attempt(attempts)
@@ -56,19 +84,35 @@ package final class SpoolOpening: Sendable {
 
     private func attempt(_ attempts: Attempts) async {
         do {
-            let spool = try await attempts.open()
-            let isWanted = state.change { state in
-                guard case .away = state else { return false }
-                state = .open(spool)
-                return true
-            }
-            guard isWanted else { return await spool.close() }
+            guard try await open(attempts) else { return }
             attempts.observe(.warning("the spool could be opened now, and is used from here on"))
         } catch {
             state.change { state in
                 if case .away = state { state = .away(reason: "\(error)", attempts) }
             }
         }
+    }
+
+    /// - Returns: false: it was closed meanwhile.
+    @discardableResult
+    private func open(_ attempts: Attempts) async throws -> Bool {
+        let spool = try await attempts.open()
+        do {
+            try check.current?(spool.directory)
+        } catch {
+            await spool.close()
+            throw error
+        }
+        let isWanted = state.change { state in
+            switch state {
+            case .open, .closed: return false
+            case .unneeded, .away:
+                state = .open(spool)
+                return true
+            }
+        }
+        if !isWanted { await spool.close() }
+        return isWanted
     }
 
     /// Closes the spool, and opens none any more.

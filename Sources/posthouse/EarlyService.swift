@@ -1,3 +1,4 @@
+import API
 import Configuration
 import HTTPServer
 import Inbound
@@ -33,23 +34,30 @@ struct EarlyService: Sendable {
                 listeners.roles, tls: listeners.tls,
                 handlers: OpenListeners.Handlers(early: configuration, clients.stores, spool, observatory),
                 group: clients.group, observe: observatory.observer)
-            return EarlyService(clients, openListeners, spool, reason)
+            return EarlyService(clients, openListeners, spool, reason, observatory.observer)
         } catch {
             await clients.close()
             throw error
         }
     }
 
-    private init(_ clients: NetworkClients, _ openListeners: OpenListeners, _ spool: Spool, _ reason: String) {
+    private init(
+        _ clients: NetworkClients, _ openListeners: OpenListeners, _ spool: Spool, _ reason: String,
+        _ observe: @escaping Observer
+    ) {
         self.clients = clients
         self.openListeners = openListeners
         let listens = openListeners.servers.map(\.boundAddress).joined(separator: ", ")
         let reason = Replaceable(reason)
         self.reason = reason
         check = Task {
+            var isLogged = false
             repeat {
                 let hang = await SelfCheck.answer(clients.group) ? nil : SelfCheck.loopHangs
+                guard !Task.isCancelled else { return }
                 LifeSign.ofThisProcess.note(hang ?? (openListeners.areListening ? nil : SelfCheck.socketFailed))
+                if let hang, !isLogged { observe(.hangs(what: hang)) }
+                isLogged = hang != nil
                 _ = Notify.status(
                     "serving \(listens); webhooks are spooled, or answered 503; "
                         + "waiting for the database: \(reason.current)")
@@ -110,7 +118,8 @@ private struct EarlyOperations: OperationalPaths {
         switch head.path {
         case "/healthz", "/readyz": break
         case "/metrics" where servesAPI: break
-        default: return .refuse(.text(503, Self.obstacle + "\n"))
+        case let path where servesAPI && API.owns(path: path): return .refuse(API.unavailable(Self.obstacle))
+        default: return .refuse(.text(404, "there is nothing here; webhooks go to POST /ingest/NAME\n"))
         }
         guard head.method == "GET" || head.method == "HEAD" else { return .refuse(.wrongMethod("GET")) }
         return .accept(

@@ -25,8 +25,7 @@ struct Operations: OperationalPaths {
     let health: RecordingHealth
     let recordQueue: RecordQueue
     let disk: DiskWatching
-    /// nil: none is needed.
-    let spool: SpoolOpening?
+    let spool: SpoolOpening
     /// Whether a configured source spools.
     let spools: Bool
     /// Names of the configured integrations.
@@ -57,7 +56,7 @@ struct Operations: OperationalPaths {
     /// did not refuse the last webhooks. Otherwise it is ready as long as the spool of a source has room.
     private var readiness: HTTPAnswer {
         guard let obstacle else { return .text(200, "ready\n") }
-        return spools && spool?.current?.hasRoom == true ? .spooling(obstacle) : .text(503, obstacle + "\n")
+        return spools && spool.current?.hasRoom == true ? .spooling(obstacle) : .text(503, obstacle + "\n")
     }
 
     private var obstacle: String? {
@@ -92,7 +91,7 @@ struct Operations: OperationalPaths {
                     breakerIsOpen: $0.hasOpenBreaker(among: integrations))
             }, overdue: counted.map { Gauges.Overdue($0) },
             recording: Gauges.Recording(commits: recorded.commits, batches: recorded.batches),
-            beingStored: recordQueue.depth, disk: disk.latest, spool: spool?.current.map { Gauges.Spool($0.figures) })
+            beingStored: recordQueue.depth, disk: disk.latest, spool: spool.current.map { Gauges.Spool($0.figures) })
         return .metrics(observatory.metricsPage(gauges: gauges))
     }
 }

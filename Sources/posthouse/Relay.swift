@@ -24,7 +24,7 @@ final class Relay: Sendable {
     let dispatchBuffer: DispatchBuffer
     let recordingHealth: RecordingHealth
     /// nil: none is needed.
-    let spool: SpoolOpening?
+    let spool: SpoolOpening
     /// Applies a new configuration to the parts.
     let reloader: Reloader
     private let dispatcher: Dispatcher
@@ -56,7 +56,7 @@ final class Relay: Sendable {
     ///   - early: its listeners and clients become the relay's; after a start that fails they serve on as before.
     static func start(
         configuration: Configuration, settings: ConnectionSettings, listeners: Listeners, lock: StateLock?,
-        spool: SpoolOpening?, early: EarlyService?, observatory: Observatory
+        spool: SpoolOpening, early: EarlyService?, observatory: Observatory
     ) async throws -> Relay {
         let undo = StartUndo()
         do {
@@ -74,7 +74,7 @@ final class Relay: Sendable {
 
     private init(
         configuration: Configuration, settings: ConnectionSettings, listeners: Listeners, lock: StateLock?,
-        spool: SpoolOpening?, early: EarlyService?, observatory: Observatory, undo: StartUndo
+        spool: SpoolOpening, early: EarlyService?, observatory: Observatory, undo: StartUndo
     ) async throws {
         let observe = observatory.observer
         self.observe = observe
@@ -92,7 +92,7 @@ final class Relay: Sendable {
         let registration = Registration(pool: pool, key: lock?.own.key, version: Posthouse.version, clock: clock)
         self.registration = registration
         let ledger = try await LedgerMark.read(from: pool)
-        if let spool = spool?.current { try SpoolLedger.claim(spool.directory, for: ledger) }
+        try spool.admit { try SpoolLedger.claim($0, for: ledger) }
         let direct: @Sendable () -> ConnectionSettings? = { [started = configuration.database] in
             try? DirectConnection(live.current.database, as: started).settings(pool.settings)
         }
@@ -137,7 +137,7 @@ final class Relay: Sendable {
         let reading = FiguresReading(pool: pool)
         let overdue = OverdueReading(pool: pool)
         self.spool = spool
-        let spooling = spool.map { RelaySpool($0, beside: pool) }
+        let spooling = RelaySpool(spool, beside: pool)
         let makeHandlers = { @Sendable [pool, recordQueue] configuration in
             OpenListeners.Handlers(
                 configuration, pool: pool, reading: reading, overdue: overdue, queue: recordQueue, recorder: recorder,
@@ -169,15 +169,14 @@ final class Relay: Sendable {
             Task { await disk.run(observe) },
             Task { await SourceReporting(pool: pool, registration: registration, observatory: observatory).run() },
         ]
-        spoolTasks =
-            spooling.map { spooling in
-                [Task { await spooling.fallback.run() }, Task { await spooling.runDrain(into: ledger, observe) }]
-            } ?? []
+        spoolTasks = [
+            Task { await spooling.fallback.run() }, Task { await spooling.runDrain() },
+        ]
         indexing = Task { await Self.buildIndexes(pool, direct, observe) }
         reloader = Reloader(
             started: configuration, live: live, pool: pool, ledger: ledger, queue: queue, rules: rules,
             signings: signings, dispatcher: dispatcher, resolver: resolver, outgoing: clients.outgoing,
-            openListeners: openListeners, observatory: observatory, makeHandlers: makeHandlers)
+            spool: spool, openListeners: openListeners, observatory: observatory, makeHandlers: makeHandlers)
     }
 
     private static func pool(
@@ -376,7 +375,7 @@ final class Relay: Sendable {
                 .warning("the leases could not be given back and will run out in \(Limits.leaseDuration): \(error)"))
         }
         // The process ends with the transactions that are still running.
-        await spool?.close()
+        await spool.close()
         guard isRecorded else { return cut }
         await pool.close()
         await clients.close()

@@ -39,7 +39,7 @@ extension OpenListeners.Handlers {
     init(
         _ configuration: Configuration, pool: Pool, reading: FiguresReading, overdue: OverdueReading,
         queue: RecordQueue,
-        recorder: Recorder, stores: StoreClients, disk: DiskWatching, spooling: RelaySpool?,
+        recorder: Recorder, stores: StoreClients, disk: DiskWatching, spooling: RelaySpool,
         registration: Registration, clock: DatabaseClock, observatory: Observatory
     ) {
         let observe = observatory.observer
@@ -51,9 +51,9 @@ extension OpenListeners.Handlers {
         overdue.adopt(leeways)
         ingest = Ingest(
             sources: configuration.sources, stores: stores, lookups: Enricher.Lookups(TokenLookup(pool: pool)),
-            queue: queue, spooling: spooling?.fallback, bodyBytesMax: bodyBytesMax, now: ThisProcess.now,
+            queue: queue, spooling: spooling.fallback, bodyBytesMax: bodyBytesMax, now: ThisProcess.now,
             observe: observe)
-        spooling?.drain.adopt(ingest)
+        spooling.drain.adopt(ingest)
         api = API(
             tokens: configuration.apiTokens, sources: configuration.sources,
             subscriptionGroups: configuration.subscriptionGroups,
@@ -64,7 +64,7 @@ extension OpenListeners.Handlers {
         operations = Operations(
             pool: pool, reading: reading, overdue: overdue, registration: registration, observatory: observatory,
             recording: recorder.figures, health: recorder.health, recordQueue: queue,
-            disk: disk, spool: spooling?.opening, spools: configuration.sources.contains(where: \.spools),
+            disk: disk, spool: spooling.opening, spools: configuration.sources.contains(where: \.spools),
             integrations: Set(configuration.integrations.map(\.name)), sources: configuration.sources.map(\.name))
     }
 }

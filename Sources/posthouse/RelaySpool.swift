@@ -21,34 +21,33 @@ struct RelaySpool: Sendable {
     }
 
     /// Records what waits as soon as the spool is open, until this is cancelled or the spool is closed.
-    func runDrain(into ledger: LedgerMark, _ observe: Observer) async {
-        guard let spool = await opening.opened() else { return }
-        do {
-            // One that was there at the start is the ledger's already.
-            try SpoolLedger.claim(spool.directory, for: ledger)
-        } catch {
-            observe(.warning("what waits in the spool is not recorded: \(error)"))
-            return await spool.keepLooking()
-        }
-        await drain.run(spool)
+    func runDrain() async {
+        if let spool = await opening.opened() { await drain.run(spool) }
     }
 }
 
 extension SpoolOpening {
     /// Opens the spool where a source spools, or something waits from a time when one did, or may wait.
-    /// - Returns: nil: none is needed. While it is away, webhooks are answered 503 if the database does not take them.
-    static func open(_ configuration: Configuration, _ observe: @escaping Observer) async throws -> SpoolOpening? {
-        let (directory, sources) = (configuration.spool.directory, configuration.sources.filter(\.spools))
-        if sources.isEmpty, (try? SpoolFile.all(in: directory))?.isNothing == true { return nil }
-        let bytesMax = configuration.spool.bytesMax
-        @Sendable func attempt() async throws -> Spool {
-            try await Spool.open(directory: directory, bytesMax: bytesMax, now: ThisProcess.now, observe: observe)
-        }
+    static func open(_ configuration: Configuration, _ observe: @escaping Observer) async throws -> SpoolOpening {
+        let (directory, bytesMax) = (configuration.spool.directory, configuration.spool.bytesMax)
+        let opening = SpoolOpening(
+            open: {
+                try await Spool.open(directory: directory, bytesMax: bytesMax, now: ThisProcess.now, observe: observe)
+            }, observe: observe)
+        let sources = configuration.sources.filter(\.spools)
+        if sources.isEmpty, (try? SpoolFile.all(in: directory))?.isNothing == true { return opening }
+        try await opening.need(by: sources, in: directory, observe)
+        return opening
+    }
+
+    /// Opens it, if it was unneeded so far. While it is away, webhooks are answered 503 if the database does not take
+    /// them; refused where a source requires it.
+    func need(by sources: [Source], in directory: String, _ observe: Observer) async throws {
         do {
-            return SpoolOpening(try await attempt())
+            try await open()
         } catch {
             let isReadOnly = (error as? DurableFile.Failure)?.isReadOnly == true
-            let remedy = isReadOnly ? readOnly(directory) : ""
+            let remedy = isReadOnly ? Self.readOnly(directory) : ""
             if let source = sources.first(where: { $0.spooling == .required }) {
                 throw Complaint(
                     "source \(source.name) has spool = true, and the spool cannot be opened: \(error); let [spool] directory "
@@ -60,7 +59,7 @@ extension SpoolOpening {
                 .warning(
                     "there is no spool, so that \(whose) may be lost; it is tried again every "
                         + "\(Limits.spoolAdoptionInterval.components.seconds) s: \(error)\(remedy)"))
-            return SpoolOpening(away: "\(error)", open: attempt, observe: observe)
+            tryAgain(after: "\(error)")
         }
     }
 

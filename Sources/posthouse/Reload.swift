@@ -6,6 +6,7 @@ import Ledger
 import Observing
 import Outbound
 import Postgres
+import Spool
 import Vocabulary
 
 /// Applies a new configuration, all of it or nothing, without refusing a request.
@@ -26,6 +27,7 @@ struct Reloader: Sendable {
     let dispatcher: Dispatcher
     let resolver: AddressResolver
     let outgoing: OutgoingClients
+    let spool: SpoolOpening
     let openListeners: OpenListeners
     let observatory: Observatory
     /// Makes the request handlers for a configuration.
@@ -54,6 +56,7 @@ struct Reloader: Sendable {
         do {
             let connection = try await connection(by: next)
             try await checkDirect(next)
+            try await openSpool(for: next)
             try await SourceNames.remember(next.sources.map(\.name), in: pool)
             let routed = try await queue.insert(next.integrations)
             return Prepared(
@@ -64,6 +67,13 @@ struct Reloader: Sendable {
             if !former.leadsLike(pool.settings) { pool.use(former, alone: true) }
             throw error
         }
+    }
+
+    /// Opens the spool, where no source spooled before; in the directory that the process began with.
+    private func openSpool(for next: Configuration) async throws {
+        let sources = next.sources.filter(\.spools)
+        if sources.isEmpty || spool.isNeeded { return }
+        try await spool.need(by: sources, in: started.spool.directory, observatory.observer)
     }
 
     /// Tries out the next `direct_url`, unless it is the one before; it is used from the next connection on.

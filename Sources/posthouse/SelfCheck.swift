@@ -49,12 +49,12 @@ struct SelfCheck: Sendable {
                 relay.recordingHealth.refusal.map { "; webhooks cannot be stored and are answered 503: \($0)" } ?? ""
             } else {
                 "; the database is out of reach: webhooks are answered 503"
-                    + (relay.spool?.current == nil ? "" : ", or spooled")
+                    + (relay.spool.current == nil ? "" : ", or spooled")
             }
-        let spooled = relay.spool?.current?.figures.webhooks ?? 0
+        let spooled = relay.spool.current?.figures.webhooks ?? 0
         let waiting =
             (spooled == 0 ? "" : "; \(spooled) webhooks wait in the spool")
-            + (relay.spool?.obstacle.map { "; there is no spool: \($0)" } ?? "")
+            + (relay.spool.obstacle.map { "; there is no spool: \($0)" } ?? "")
         let held = relay.dispatchBuffer.heldCount
         return "serving \(relay.listens); \(held) deliveries in hand, \(relay.recordQueue.depth) webhooks being stored"
             + database + waiting + (relay.reloader.live.refusal.map { "; the last reload was refused: \($0)" } ?? "")

@@ -23,10 +23,7 @@ import Testing
         ("[embedded]\ndirectory = \"/elsewhere\"", ["[embedded] directory"]),
         ("[spool]\ndirectory = \"/elsewhere\"", ["[spool]"]),
         ("[spool]\nmax = \"2GiB\"", ["[spool]"]),
-        ("[[source]]\nname = \"a\"\nkind = \"apphud\"\nsecret = { env = \"S\" }", ["[[source]] spool"]),
-        (
-            "[[source]]\nname = \"a\"\nkind = \"apphud\"\nsecret = { env = \"S\" }\nspool = false", []
-        ),
+        ("[[source]]\nname = \"a\"\nkind = \"apphud\"\nsecret = { env = \"S\" }", []),
         ("[journal]\ndetail_limit = 5\n[retention]\nattempts = \"40d\"", []),
         ("[journal]\nformat = \"json\"", ["[journal] format"]),
         (

@@ -32,4 +32,30 @@ import Testing
         #expect(relay.lines.count { $0.contains("there is no spool") } == 1)
         #expect(relay.processIdentifier == process && process != nil, "the same daemon, without a restart")
     }
+
+    @Test("Added by a reload, a source spools from then on; one that must, without a spool that opens, is refused")
+    func reloaded() throws {
+        let cluster = try TestCluster(durable: true)
+        let receiver = try Receiver()
+        let integrations = [Relay.Integration("backend", receiver, ["schedule": FaultTests.manyGaps])]
+        let relay = try Relay(integrations, storage: .given(try cluster.createDatabase()))
+        defer { relay.end() }
+        try relay.start()
+        let file = relay.directory.path + "/spool"
+        try Data().write(to: URL(fileURLWithPath: file))
+        let sources = [Relay.SourceTable(), Relay.SourceTable(name: "apphud", settings: ["spool": "true"])]
+        try relay.configure(integrations, sources: sources)
+        let refused = try relay.reload()
+        #expect(refused.contains("spool = true, and the spool cannot be opened"), "\(refused)")
+        try FileManager.default.removeItem(atPath: file)
+        let taken = try relay.reload()
+        #expect(taken.contains("added source apphud") && !taken.contains("restart"), "\(taken)")
+
+        try cluster.stop()
+        for (_, body) in SpoolLoad.webhooks(1) { #expect(try relay.post("apphud", SpoolLoad.header, body) == 200) }
+        #expect(SpoolTests.waiting(relay) == 2)
+        try cluster.start()
+        #expect(eventually(within: 600) { SpoolTests.waiting(relay) == 0 })
+        #expect(try relay.database.count("events") == 2)
+    }
 }

@@ -228,6 +228,24 @@ import Vocabulary
         #expect(try manager.waits { $0.hasPrefix("READY=1") })
     }
 
+    @Test("A start that serves from the spool asks for no more time: that would keep the watchdog off")
+    func asksNoMoreOnceItServes() throws {
+        let text = "host=127.0.0.1 port=\(try Socket.freePort()) user=u dbname=d"
+        let relay = try Relay([], sources: [.init(name: "apphud")], storage: .given(text))
+        defer { relay.end() }
+        let manager = try NotifySocket(relay.directory.path + "/notify")
+        _ = try relay.launch(environment: ["NOTIFY_SOCKET": manager.path])
+        #expect(try manager.waits { $0.hasPrefix("READY=1") })
+        // One comes every five seconds; it had asked every twenty.
+        var (reports, requests) = (0, 0)
+        let went = try manager.waits { message in
+            if message.hasPrefix("STATUS=") { reports += 1 }
+            if message.hasPrefix("EXTEND_TIMEOUT_USEC=") { requests += 1 }
+            return reports == 6
+        }
+        #expect(went && requests <= 1, "one may have been under way")
+    }
+
     @Test("A stop asks the service manager for the time that the private cluster's last checkpoint takes")
     func asksForTheStop() throws {
         let relay = try Relay([.init("backend", Receiver())], storage: .privateCluster)

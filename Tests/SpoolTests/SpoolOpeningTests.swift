@@ -29,8 +29,14 @@ struct SpoolOpeningTests {
         var attempts: Int { begun.withLock { $0 } }
 
         func opening(every pause: Duration = .milliseconds(5)) -> SpoolOpening {
+            let opening = unneeded(every: pause)
+            opening.tryAgain(after: "a file is there")
+            return opening
+        }
+
+        func unneeded(every pause: Duration = .milliseconds(5)) -> SpoolOpening {
             SpoolOpening(
-                away: "a file is there", every: pause,
+                every: pause,
                 open: {
                     self.begun.withLock { $0 += 1 }
                     return try await Spool.open(
@@ -98,6 +104,26 @@ struct SpoolOpeningTests {
         #expect(none == nil && patient.obstacle == "a file is there")
     }
 
+    @Test("Unneeded, it is opened when it is asked for; what fails leaves it so; who waits for it gets it")
+    func unneeded() async throws {
+        let place = try Place()
+        let opening = place.unneeded()
+        #expect(!opening.isNeeded && opening.current == nil && opening.obstacle == nil)
+        await #expect(throws: (any Error).self) { try await opening.open() }
+        #expect(!opening.isNeeded && place.attempts == 1)
+        let waiting = Task { await opening.opened() }
+        try place.clear()
+        try await opening.open()
+        try await opening.open()
+        let spool = try #require(opening.current)
+        #expect(opening.isNeeded && place.attempts == 2)
+        let got = await waiting.value
+        #expect(got === spool && place.warnings.isEmpty)
+        #expect(await write(to: spool) == .written)
+        await opening.close()
+        #expect(opening.current == nil)
+    }
+
     @Test("Closed while an attempt is under way, it closes the spool that this one opens")
     func closedMeanwhile() async throws {
         let place = try Place()
@@ -105,7 +131,7 @@ struct SpoolOpeningTests {
         let itself = Replaceable<SpoolOpening?>(nil)
         let late = Replaceable<Spool?>(nil)
         let opening = SpoolOpening(
-            away: "a file is there", every: .milliseconds(5),
+            every: .milliseconds(5),
             open: {
                 let spool = try await Spool.open(
                     directory: place.directory, bytesMax: 1 << 30, now: { Timestamp(milliseconds: 1_000) },
@@ -115,6 +141,7 @@ struct SpoolOpeningTests {
                 return spool
             }, observe: place.observe)
         itself.replace(opening)
+        opening.tryAgain(after: "a file is there")
         let none = await opening.opened()
         #expect(none == nil && opening.current == nil && place.warnings.isEmpty)
         let spool = try #require(late.current)

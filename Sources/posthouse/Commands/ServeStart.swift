@@ -76,7 +76,11 @@ extension ServeCommand {
         defer { extending.cancel() }
         let work = Task { [path = file.path] in
             do {
-                event.yield(.ended(.success(try await Self.begin(configuration, path, listeners, observatory))))
+                let running = try await Self.begin(configuration, path, listeners, observatory) {
+                    // It is ready: the watchdog is all that counts from here on, and more time would keep it off.
+                    extending.cancel()
+                }
+                event.yield(.ended(.success(running)))
             } catch {
                 event.yield(.ended(.failure(error)))
             }
@@ -138,14 +142,17 @@ extension ServeCommand {
 
     /// Starts the private cluster, if there is one, then the relay. Everything that can fail comes before the first
     /// delivery; a failure ends what was begun.
-    /// - Parameter path: the path of the configuration file.
+    /// - Parameters:
+    ///   - path: the path of the configuration file.
+    ///   - servesEarly: called once webhooks are spooled before the database is there.
     private static func begin(
-        _ configuration: Configuration, _ path: String, _ listeners: Listeners, _ observatory: Observatory
+        _ configuration: Configuration, _ path: String, _ listeners: Listeners, _ observatory: Observatory,
+        servesEarly: @escaping @Sendable () -> Void
     ) async throws -> Running {
         let observe = observatory.observer
         let cluster = try await privateCluster(configuration, observe)
         // Behind the cluster, which makes the directory that both lie in.
-        let spool: SpoolOpening?
+        let spool: SpoolOpening
         do {
             spool = try await SpoolOpening.open(configuration, observe)
         } catch {
@@ -153,15 +160,16 @@ extension ServeCommand {
             throw error
         }
         // A private cluster is this daemon's own: it is there, or the start fails.
-        let mayServeEarly = cluster == nil && spool?.current != nil && configuration.sources.contains(where: \.spools)
+        let mayServeEarly = cluster == nil && spool.current != nil && configuration.sources.contains(where: \.spools)
         var early: EarlyService?
         do {
             /// Serves from the spool alone, unless it does so already.
             func serveEarly(because reason: String) async throws {
                 early?.waits(because: reason)
-                guard early == nil, let spool = spool?.current else { return }
+                guard early == nil, let spool = spool.current else { return }
                 early = try await EarlyService.open(configuration, listeners, spool, observatory, because: reason)
                 serves(early, because: reason, observe)
+                servesEarly()
             }
             let target = cluster?.connectionString ?? DatabaseAccess.url(configuration) ?? ""
             let settings = try DatabaseAccess.settings(target, by: configuration.database)
@@ -194,7 +202,7 @@ extension ServeCommand {
             }
         } catch {
             await early?.close()
-            await spool?.close()
+            await spool.close()
             await cluster?.stop()
             // Lost or locked since the check: the unit restarts the daemon.
             if let error = error as? DatabaseError, error.isTemporary {
