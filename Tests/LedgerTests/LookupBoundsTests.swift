@@ -179,7 +179,8 @@ struct LookupBoundsTests {
                 ANALYZE
                 """)
             let page = try plan(
-                of: ReplayStatements.page, "9000000, ARRAY[1], 0, 4102444800000, NULL, true, true, 0, 0, 10", ledger)
+                of: ReplayStatements.page,
+                "9000000, ARRAY[1], 0, 4102444800000, NULL, true, true, 0, 0, 10, 4102444800000", ledger)
             #expect(page.rows == 10 && page.read(of: ["dead", "attempts", "messages"]) <= 1_000)
             let end = try plan(of: ReplayStatements.end, "0, true, true, 0, 4102444800000, 100", ledger)
             #expect(end.rows == 1 && end.read(of: ["dead", "attempts", "messages"]) <= 1_000)

@@ -14,7 +14,7 @@ struct ReplayTests {
     ) async throws -> (found: Int, queued: Int) {
         var replay = try #require(
             await Replay.start(filter, routes: daemon.routes.current.all, rowsMax: rowsMax, in: daemon.pool))
-        let found = try await replay.count(in: daemon.pool).values.reduce(0, +)
+        let found = try await replay.count(in: daemon.pool).values.reduce(0) { $0 + $1.found }
         var queued = 0
         while !replay.isDone { queued += try await replay.step(in: daemon.pool).queued }
         return (found, queued)
@@ -70,7 +70,7 @@ struct ReplayTests {
                 """)
             let all = [daemon.row("a")]
             func count(_ filter: Replay.Filter) async throws -> Int {
-                try await Replay.start(filter, routes: [], in: daemon.pool)?.count(in: daemon.pool)[all[0]] ?? 0
+                try await Replay.start(filter, routes: [], in: daemon.pool)?.count(in: daemon.pool)[all[0]]?.found ?? 0
             }
             #expect(try await count(.init(integrations: all)) == 4)
             #expect(try await count(.init(integrations: all, event: Glob("SUB_*"))) == 2)
@@ -103,7 +103,7 @@ struct ReplayTests {
             let all = Replay.Filter(integrations: both)
             let counted = try #require(
                 await Replay.start(all, routes: daemon.routes.current.all, rowsMax: 1, in: daemon.pool))
-            #expect(try await counted.count(in: daemon.pool).values.reduce(0, +) == 24)
+            #expect(try await counted.count(in: daemon.pool).values.reduce(0) { $0 + $1.found } == 24)
             #expect(try await replay(daemon, rare, rowsMax: 1) == (4, 4))
         }
     }

@@ -36,8 +36,8 @@ enum EraseScans {
         let envelope: [UInt8]
         let derivedBody: [UInt8]?
         let access: [UInt8]?
-        /// The holder of its event, as a storage key.
-        let holder: String
+        /// The holder of its event, as a storage key; nil: the event is not kept any more.
+        let holder: String?
     }
 
     struct LockedDelivery {
@@ -135,7 +135,7 @@ enum EraseScans {
     static let message = Statement<Int64, StoredMessage>(
         "erase_message",
         """
-        SELECT m.envelope, m.derived_body, m.access, e.holder FROM messages m JOIN events e ON e.id = m.event
+        SELECT m.envelope, m.derived_body, m.access, e.holder FROM messages m LEFT JOIN events e ON e.id = m.event
         WHERE m.id = $1 FOR UPDATE OF m
         """, row: StoredMessage.init)
 

@@ -46,8 +46,12 @@ struct ErasedID: Sendable {
         for isASCII in [false, true] {
             for escapesSlash in [false, true] {
                 for isUpper in [false, true] {
-                    texts.insert(
-                        Self.escaped(holder.id, isASCII: isASCII, escapesSlash: escapesSlash, isUpper: isUpper))
+                    for others in Self.escapedByEncoders {
+                        texts.insert(
+                            Self.escaped(
+                                holder.id, isASCII: isASCII, escapesSlash: escapesSlash, isUpper: isUpper,
+                                others: others))
+                    }
                 }
             }
         }
@@ -131,7 +135,12 @@ struct ErasedID: Sendable {
         return writer.bytes
     }
 
-    private static func escaped(_ text: String, isASCII: Bool, escapesSlash: Bool, isUpper: Bool) -> [UInt8] {
+    /// What else encoders write as \u and digits: none; Go's and Rails'; Gson's.
+    private static let escapedByEncoders: [Set<Unicode.Scalar>] = [[], ["<", ">", "&"], ["<", ">", "&", "=", "'"]]
+
+    private static func escaped(
+        _ text: String, isASCII: Bool, escapesSlash: Bool, isUpper: Bool, others: Set<Unicode.Scalar> = []
+    ) -> [UInt8] {
         var out: [UInt8] = []
         for scalar in text.unicodeScalars {
             switch scalar {
@@ -140,7 +149,7 @@ struct ErasedID: Sendable {
             case "\n": out += Array(#"\n"#.utf8)
             case "\r": out += Array(#"\r"#.utf8)
             case "\t": out += Array(#"\t"#.utf8)
-            case _ where scalar.value < 0x20 || (isASCII && !scalar.isASCII):
+            case _ where scalar.value < 0x20 || (isASCII && !scalar.isASCII) || others.contains(scalar):
                 for unit in UTF16.encode(scalar) ?? UTF16.encodedReplacementCharacter {
                     let hex = String(unit, radix: 16, uppercase: isUpper)
                     out += Array((#"\u"# + String(repeating: "0", count: 4 - hex.utf8.count) + hex).utf8)

@@ -122,7 +122,7 @@ extension Erasure {
             row, session throws(DatabaseError) in
             guard !own.messages.contains(row), let stored = try session.run(EraseScans.message, row).first
             else { return .nothing }
-            if storageKeys.contains(stored.holder) { return isDry ? .one : .nothing }
+            if let holder = stored.holder, storageKeys.contains(holder) { return isDry ? .one : .nothing }
             let newEnvelope = ids.redacted(stored.envelope)
             let newDerived = stored.derivedBody.flatMap(ids.redacted)
             // What the person had goes as a whole, not the name alone.

@@ -106,6 +106,17 @@ enum PeriodTables {
         WHERE i.inhparent = to_regclass($1) ORDER BY 3
         """, row: partition)
 
+    /// The name of the constraint by which rows that are kept lie below an id.
+    static func bound(below end: Int64) -> String { "below_\(end)" }
+
+    /// Such constraints of a table, each with whether it is proven.
+    static let bounds = Statement<String, (name: String, isProven: Bool)>(
+        "period_bounds",
+        """
+        SELECT conname::text, convalidated FROM pg_constraint
+        WHERE conrelid = to_regclass($1) AND contype = 'c' AND conname ~ '^below_[0-9]+$'
+        """, row: { (name: String, isProven: Bool) in (name, isProven) })
+
     /// Events from `$1` on, below `$2`, that a delivery or a dead letter needs: the first `$3` of them. Nearly all of
     /// their messages lie between the same ids.
     static let needed = Statement<(Int64, Int64, Int32), Int64>(

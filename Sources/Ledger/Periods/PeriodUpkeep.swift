@@ -65,6 +65,7 @@ extension Upkeep {
             try PeriodTables.facts(on: session).past(retention)
         }
         for period in past {
+            for table in PeriodTables.names { try await boundKept(of: table, below: Period.firstID(period + 1)) }
             let result = try await pool.withSession { session throws(DatabaseError) in
                 try session.transaction { session throws(DatabaseError) in try drop(period, on: session) }
             }
@@ -121,20 +122,29 @@ extension Upkeep {
             try session.run(PeriodTables.bytes, needed).first ?? 0 <= Self.keptBytesMax
         else { return .tooMuchIsNeeded }
         try session.script(PeriodTables.lockTables)
-        var sql = ""
+        // Of an event that goes: its messages may lie in the period after its own.
+        var sql = """
+            DELETE FROM messages
+            WHERE id >= \(end) AND event >= \(first) AND event < \(end) AND event <> \(Self.all(of: needed));
+
+            """
         for table in PeriodTables.names {
             let (own, kept) = ("\(table)_\(period)", "\(table)_\(PeriodTables.kept)")
             let partitions = try session.run(PeriodTables.partitions, table)
             guard partitions.contains(where: { $0.name == own }) else { continue }
             sql += PeriodTables.detaching(own, from: table)
             let earlier = partitions.first { $0.name == kept }
+            let bounds = try session.run(PeriodTables.bounds, kept).map(\.name)
+            let unbounding = bounds.map { "ALTER TABLE \(kept) DROP CONSTRAINT \($0);\n" }.joined()
+            let isBounded = bounds == [PeriodTables.bound(below: end)]
             if let earlier {
-                sql += PeriodTables.detaching(earlier.name, from: table)
+                sql += PeriodTables.detaching(earlier.name, from: table) + (isBounded ? "" : unbounding)
             } else {
                 sql += PeriodTables.creation(kept, in: table)
             }
             sql += "INSERT INTO \(kept) SELECT * FROM \(own) WHERE \(Self.condition(table, needed, below: first));\n"
             sql += PeriodTables.attaching(kept, to: table, from: earlier?.from ?? first, below: end)
+            if isBounded { sql += unbounding }
             sql += "DROP TABLE \(own);\n"
         }
         try session.script(sql)
@@ -143,11 +153,45 @@ extension Upkeep {
         return .dropped
     }
 
+    /// Proves, while everybody goes on, that what is kept of a table lies where it will be attached again: `drop` would
+    /// read all of it behind its locks.
+    private func boundKept(of table: String, below end: Int64) async throws {
+        let (kept, bound) = ("\(table)_\(PeriodTables.kept)", PeriodTables.bound(below: end))
+        try await pool.withSession { session throws(DatabaseError) in
+            guard let earlier = try session.run(PeriodTables.partitions, table).first(where: { $0.name == kept }),
+                let from = earlier.from
+            else { return }
+            let known = Dictionary(firstOf: try session.run(PeriodTables.bounds, kept).map { ($0.name, $0.isProven) })
+            if known[bound] == nil {
+                try session.transaction { session throws(DatabaseError) in
+                    try session.script(
+                        """
+                        \(Self.lockTimeout(Self.lockWaitMax));
+                        ALTER TABLE \(kept) ADD CONSTRAINT \(bound) CHECK (id >= \(from) AND id < \(end)) NOT VALID
+                        """)
+                }
+            }
+            if known[bound] != true {
+                try session.transaction { session throws(DatabaseError) in
+                    try session.script(
+                        "SET LOCAL statement_timeout = 0; ALTER TABLE \(kept) VALIDATE CONSTRAINT \(bound)",
+                        upTo: Self.statisticsPatience)
+                }
+            }
+        }
+    }
+
     /// Which rows of a table are kept. A message may lie in the period after its event's.
     private static func condition(_ table: String, _ needed: [Int64], below first: Int64) -> String {
-        let ids = "ANY ('{\(needed.map(String.init).joined(separator: ","))}'::bigint[])"
+        let ids = "ANY (\(array(needed)))"
         guard table == "messages" else { return "id = \(ids)" }
         return "event = \(ids) OR event < \(first) AND EXISTS (SELECT FROM events e WHERE e.id = event)"
+    }
+
+    private static func all(of ids: [Int64]) -> String { "ALL (\(array(ids)))" }
+
+    private static func array(_ ids: [Int64]) -> String {
+        "'{\(ids.map(String.init).joined(separator: ","))}'::bigint[]"
     }
 
     /// Drops what lies below the periods once nothing is in it and no id of it is to come.

@@ -30,29 +30,58 @@ extension Upkeep {
 
     private func dropDays() async throws {
         let days = Int32(clamping: retention.attempts.wholeMilliseconds / 86_400_000)
-        let today = try await pool.withSession { session throws(DatabaseError) in
+        let (today, ahead) = try await pool.withSession { session throws(DatabaseError) in
             let today = try session.run(Self.today, ()).first ?? 0
             // The oldest first, stopping at the first that cannot be dropped, so that the kept attempts have no gap
             // (`Backfill.knownFrom`).
             let known = try session.run(Self.partitions, ()).sorted { $0.day < $1.day }
             for (name, day) in known where day < today - days { try Self.drop(name, on: session) }
-            // Made by a clock that was ahead, and no sign that a daemon ran then (`followsGap`).
-            for (name, day) in known where day > today + Int32(Self.partitionsAhead) {
-                try Self.drop(name, ifEmpty: true, on: session)
-            }
-            return today
+            return (today, known.filter { $0.day > today + Int32(Self.partitionsAhead) }.map(\.name))
         }
+        for name in ahead { try await dropAhead(name) }
         try await pruneByPages(PruneStatements.strayPages, PruneStatements.strays, today - days)
         try await pruneByPages(PruneStatements.discardPages, PruneStatements.discards, today - days)
     }
 
-    /// - Parameter name: matched attempts_ and eight digits, so it is safe in the statement.
+    /// Drops a day that a clock ahead has made. Its attempts become today's: were it left, there would be no gap if the
+    /// same clock came again (`followsGap`).
+    /// - Parameter name: matched attempts_ and eight digits, so it is safe in statements.
+    private func dropAhead(_ name: String) async throws {
+        let limit = Self.lockTimeout(Self.lockWaitMax)
+        // One daemon at a time: a day may be another's to drop by now.
+        let lock = "LOCK TABLE ONLY attempts IN SHARE UPDATE EXCLUSIVE MODE"
+        try await pool.withSession { session throws(DatabaseError) in
+            var moved = Int(Self.pruneStep)
+            while moved == Self.pruneStep {
+                moved = try session.transaction { session throws(DatabaseError) in
+                    try session.script("\(limit); \(lock)")
+                    guard try session.number("SELECT 1 WHERE to_regclass('\(name)') IS NOT NULL") != nil else {
+                        return 0
+                    }
+                    return try session.number(
+                        """
+                        WITH moved AS (
+                            DELETE FROM \(name) WHERE ctid = ANY (ARRAY(SELECT ctid FROM \(name) LIMIT \(Self.pruneStep)))
+                            RETURNING *),
+                        kept AS (
+                            INSERT INTO attempts (\(Self.attemptColumns), at) SELECT \(Self.attemptColumns), now() FROM moved
+                            RETURNING 1)
+                        SELECT count(*) FROM kept
+                        """) ?? 0
+                }
+            }
+            try Self.drop(name, ifEmpty: true, on: session)
+        }
+    }
+
+    private static let attemptColumns =
+        "delivery, message, integration, attempt, outcome, http_status, latency_ms, failure"
+
     private static func drop(
         _ name: String, ifEmpty: Bool = false, on session: borrowing Session
     ) throws(DatabaseError) {
         let drop = "DROP TABLE IF EXISTS \(name)"
-        // One daemon at a time, and the table's lock first, as DROP takes it. A second IF, because the first may not
-        // name what is gone.
+        // The table's lock first, as DROP takes it. A second IF, because the first may not name what is gone.
         let guarded = """
             LOCK TABLE ONLY attempts IN SHARE UPDATE EXCLUSIVE MODE;
             IF to_regclass('\(name)') IS NOT NULL THEN
