@@ -143,6 +143,9 @@ extension ConnectionSettings {
             }
     }
 
+    /// How long a connection may take to open: each host is given its time, and the last one some more for its answer.
+    package var openingTimeout: Duration { connectTimeout * (candidates.count + 1) }
+
     /// The role that a connection is opened as; nil: libpq's default.
     package var user: String? { candidates.first?.keywords.last(where: { $0.key == "user" })?.value }
 }

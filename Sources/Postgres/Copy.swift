@@ -110,6 +110,7 @@ extension Wire {
         _ sql: String, _ stall: Duration, _ take: (UnsafeRawBufferPointer) -> Bool
     ) throws(DatabaseError) -> Int {
         try beginCopy(sql, PGRES_COPY_OUT, stall)
+        var isTaken = false
         while true {
             var row: UnsafeMutablePointer<CChar>?
             let count = PQgetCopyData(try pointer(), &row, 1)
@@ -121,8 +122,13 @@ extension Wire {
                     throw .connectionLost(reason: "the copy was given up")
                 }
             case 0:
+                if !isTaken {
+                    isTaken = true
+                    if try takeDecrypted() { continue }
+                }
                 _ = try ready(POLLIN, begin(stall))
                 guard PQconsumeInput(try pointer()) == 1 else { throw lost() }
+                isTaken = false
             case -1: return try copyResult(stall)
             default: throw lost()
             }

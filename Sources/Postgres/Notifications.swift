@@ -22,6 +22,10 @@ extension Session {
             let pointer = try wire.pointer()
             let arrived = takeNotifications(from: pointer)
             if !arrived.isEmpty { return arrived }
+            if try wire.takeDecrypted() {
+                let decrypted = takeNotifications(from: pointer)
+                if !decrypted.isEmpty { return decrypted }
+            }
             var entries = [
                 pollfd(fd: PQsocket(pointer), events: Int16(POLLIN), revents: 0),
                 pollfd(fd: wire.wakeUp.descriptor, events: Int16(POLLIN), revents: 0),

@@ -19,6 +19,8 @@ struct SharedServer: Hashable, Sendable {
     let synchronousCommit: String
     /// nil: the server does not show it.
     let fsync: String?
+    /// The same of `synchronous_standby_names`: with one, a `synchronous_commit` that was good is not.
+    let standbys: String?
 }
 
 private enum SharedSessionStatements {
@@ -34,7 +36,7 @@ private enum SharedSessionStatements {
     /// table of the name of one of ours would take what is written. `synchronous_commit` is the promise of an
     /// acknowledgement. The rest is explained in `Wire.setSession`; keep-alives of the server's connection are the
     /// pooler's there.
-    static let settings = Statement<(String?, String, String, String?), (String, [UInt8], String, String?)>(
+    static let settings = Statement<(String?, String, String, String?), (String, [UInt8], String, String?, String?)>(
         "settings_shared",
         """
         SELECT pg_catalog.concat(
@@ -51,7 +53,8 @@ private enum SharedSessionStatements {
                 pg_catalog.set_config('jit', 'off', true)),
             pg_catalog.timestamptz_send(pg_catalog.pg_postmaster_start_time()),
             pg_catalog.current_setting('synchronous_commit'),
-            pg_catalog.current_setting('fsync', true)
+            pg_catalog.current_setting('fsync', true),
+            pg_catalog.current_setting('synchronous_standby_names', true)
         """)
 }
 
@@ -74,7 +77,8 @@ extension Session {
         try enqueueAnywhere(SharedSessionStatements.settings, values, mayFollowCommit: true) { result in
             do throws(DatabaseError) {
                 guard let row = try SharedSessionStatements.settings.rows(of: result).first else { return nil }
-                let server = SharedServer(startedAt: row.1, synchronousCommit: row.2, fsync: row.3)
+                let server = SharedServer(
+                    startedAt: row.1, synchronousCommit: row.2, fsync: row.3, standbys: row.4)
                 if let known = wire.server, known != server {
                     wire.end("the pooler leads to another server, or to one with other settings of durability")
                 }

@@ -120,6 +120,7 @@ final class Wire {
     /// The next result of the running command; nil once it is over.
     func nextResult(_ deadline: Deadline) throws(DatabaseError) -> ResultHandle? {
         while PQisBusy(try pointer()) != 0 {
+            if try takeDecrypted(), PQisBusy(try pointer()) == 0 { break }
             _ = try ready(POLLIN, deadline)
             guard PQconsumeInput(try pointer()) == 1 else { throw lost() }
         }
@@ -166,6 +167,15 @@ final class Wire {
     }
 
     // MARK: Waiting
+
+    /// Takes over what OpenSSL has read from the socket already. libpq reads as much of a TLS record as its buffer has
+    /// room for, and poll(2) does not see the rest: to be called before each wait for input.
+    /// - Returns: false: the connection is not encrypted.
+    func takeDecrypted() throws(DatabaseError) -> Bool {
+        guard PQsslInUse(try pointer()) != 0 else { return false }
+        guard PQconsumeInput(try pointer()) == 1 else { throw lost() }
+        return true
+    }
 
     /// Waits until the socket is ready for one of `events`; past the deadline the connection is closed.
     func ready(_ events: Int32, _ deadline: Deadline) throws(DatabaseError) -> Int16 {

@@ -90,7 +90,7 @@ enum DatabaseAccess {
         _ settings: ConnectionSettings, _ body: (Pool) async throws -> Value
     ) async throws -> Value {
         let pool = Pool(
-            settings, size: 1, waiting: Pool.Waiting(waitersMax: 8, limit: Limits.connectTimeout),
+            settings, size: 1, waiting: Pool.Waiting(waitersMax: 8, limit: settings.openingTimeout),
             backoff: Limits.reconnectBackoff)
         pool.start()
         do {

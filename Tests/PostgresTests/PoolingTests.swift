@@ -257,6 +257,23 @@ struct PoolingTests {
             """)
         guard case .commitUnknown = await insert(4) else { Issue.record("it was not noticed"); return }
         await admissions.next()
+        // A standby that a session with this default would not wait for.
+        try bed.psql("ALTER ROLE postgres SET synchronous_commit = local")
+        try bed.psql(
+            """
+            SELECT pg_terminate_backend(pid, 300000) FROM pg_stat_activity
+            WHERE datname = current_database() AND pid <> pg_backend_pid()
+            """)
+        guard case .commitUnknown = await insert(5) else { Issue.record("it was not noticed"); return }
+        await admissions.next()
+        #expect(await insert(6) == nil)
+        try bed.psql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+        try bed.psql("SELECT pg_reload_conf()")
+        while try bed.psql("SHOW synchronous_standby_names") != "nobody" {
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        guard case .commitUnknown = await insert(7) else { Issue.record("it was not noticed"); return }
+        await admissions.next()
         await pool.close()
     }
 

@@ -38,7 +38,11 @@ enum DeadLetterStatements {
     static let count = Statement<(Int32, Int64?), (Int, Int64)>(
         "dead_letters_count",
         """
-        WITH wanted AS (SELECT coalesce($2, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS until)
+        WITH wanted AS (
+            SELECT coalesce($2, (extract(epoch FROM greatest(
+                clock_timestamp(),
+                (SELECT max(died_at) FROM dead_letters WHERE integration = $1) + interval '1 millisecond')) * 1000)::bigint)
+            AS until)
         SELECT (SELECT count(*) FROM dead_letters
                 WHERE integration = $1 AND died_at < timestamptz 'epoch' + until * interval '1 millisecond'), until
         FROM wanted

@@ -50,6 +50,7 @@ struct RelayMessage: Sendable {
     /// - Parameter named: message keys, which receivers know as `webhook-id`.
     private func body(naming named: [Identifier]) -> [UInt8] {
         JSONWriter.object { json in
+            json.member("event_name", kind.rawValue)
             json.member("integration", name)
             json.member("reason", reason)
             guard kind == .dead else { return }

@@ -60,11 +60,11 @@ package struct Replay: Sendable {
         _ filter: Filter, routes: [RoutedIntegration], rowsMax: Int32 = Limits.replayRowsMax, in pool: Pool
     ) async throws(DatabaseError) -> Replay? {
         try await pool.withSession { session throws(DatabaseError) in
-            guard let now = try session.run(PruneStatements.now, ()).first else {
+            guard let (now, newest) = try session.run(ReplayStatements.start, ()).first else {
                 throw .protocolViolation(reason: "the database does not say its time")
             }
             guard let key = filter.message else {
-                return Replay(filter, routes, messages: 0...(.max), startedAt: now, rowsMax: rowsMax)
+                return Replay(filter, routes, messages: 0...newest, startedAt: now, rowsMax: rowsMax)
             }
             let row = try session.run(ReplayStatements.message, key).first
             return row.map { Replay(filter, routes, messages: $0...$0, startedAt: now, rowsMax: rowsMax) }
@@ -83,17 +83,28 @@ package struct Replay: Sendable {
     }
 
     private var since: Int64 { max(filter.since?.milliseconds ?? 0, 0) }
-    private var until: Int64 { min(filter.until?.milliseconds ?? .max, startedAt) }
+    private var until: Int64 { min(filter.until?.milliseconds ?? .max, Self.timeMax) }
+    private static let timeMax = Timestamp(iso8601: "9999-12-31T00:00:00Z")?.milliseconds ?? 0
 
-    /// Counts the messages to replay by integration, including those that wait to be delivered already.
-    package func count(in pool: Pool) async throws(DatabaseError) -> [Int32: Int] {
-        var counts: [Int32: Int] = [:]
+    /// What matches, of one integration.
+    package struct Count: Sendable, Equatable {
+        package var found = 0
+        /// Of these, those that wait to be delivered already.
+        package var waiting = 0
+    }
+
+    /// Counts the messages to replay by integration.
+    package func count(in pool: Pool) async throws(DatabaseError) -> [Int32: Count] {
+        var counts: [Int32: Count] = [:]
         var next: Cursor? = cursor
         while let from = next {
             let (found, following) = try await pool.withSession { session throws(DatabaseError) in
                 try page(from: from, limit: Self.countedMax, on: session)
             }
-            for row in found { counts[row.requeued.integration, default: 0] += 1 }
+            for row in found {
+                counts[row.requeued.integration, default: Count()].found += 1
+                if row.isWaiting { counts[row.requeued.integration, default: Count()].waiting += 1 }
+            }
             next = following
         }
         return counts
@@ -107,7 +118,7 @@ package struct Replay: Sendable {
         if let end = cursor.end { last = end } else { last = try end(after: cursor.message, on: session) }
         let wanted = (
             last, filter.integrations, since, until, filter.event.map(\.likePattern), filter.isDead != false,
-            filter.isDead != true, cursor.message, cursor.integration, limit
+            filter.isDead != true, cursor.message, cursor.integration, limit, startedAt
         )
         let rows = try session.run(ReplayStatements.page, wanted)
         if rows.count == Int(limit), let row = rows.last?.requeued {
@@ -163,7 +174,13 @@ extension Glob {
 enum ReplayStatements {
     /// Last message, integrations, settled from and before (ms), type, dead, delivered, after (message, integration),
     /// limit.
-    typealias Wanted = (Int64, [Int32], Int64, Int64, String?, Bool, Bool, Int64, Int32, Int32)
+    typealias Wanted = (Int64, [Int32], Int64, Int64, String?, Bool, Bool, Int64, Int32, Int32, Int64)
+
+    /// The database's time, and the row of the newest message.
+    static let start = Statement<(), (Int64, Int64)>(
+        "replay_start",
+        "SELECT (extract(epoch FROM now()) * 1000)::bigint, coalesce((SELECT id FROM messages ORDER BY id DESC LIMIT 1), 0)"
+    )
 
     static let message = Statement<Identifier, Int64>(
         "replay_message",
@@ -201,6 +218,9 @@ enum ReplayStatements {
             requeued: Requeued(message: message, integration: integration, purchase: purchase), isWaiting: isWaiting)
     }
 
+    /// Attempts from `$11` on are those of the replay itself. Dead letters may be of a later time: the database's clock
+    /// was ahead when they were given up.
+    ///
     /// Each list is limited in the order of its index before they are combined; by GROUP BY, because before PostgreSQL
     /// 16 a DISTINCT sorts all that is left. Whether a row waits to be delivered already is looked up by its purchase,
     /// which is indexed, or else in one list of those without.
@@ -222,7 +242,7 @@ enum ReplayStatements {
                    AND (a.message, a.integration) > ($8, $9)
                    AND ($5 IS NULL OR m.type LIKE $5) AND a.outcome = 'accepted'
                    AND a.at >= timestamptz 'epoch' + $3 * interval '1 millisecond'
-                   AND a.at < timestamptz 'epoch' + $4 * interval '1 millisecond'
+                   AND a.at < timestamptz 'epoch' + least($4, $11) * interval '1 millisecond'
                  GROUP BY 1, 2 ORDER BY 1, 2 LIMIT $10)) AS s
             \(RowByID.message("s.message", as: "m")) \(RowByID.event("m.event", as: "e"))
             LEFT JOIN transfers t ON t.id = m.transfer

@@ -108,6 +108,8 @@ struct EraseCommand: AsyncParsableCommand {
                 json.member("dry_run", dryRun)
                 for (name, count) in done.parts { json.member(name, count) }
                 json.member("in_hand", done.inHand)
+                json.member("moving", done.isMoving)
+                json.member("overtaken", done.isOvertaken)
                 json.member("shared", strings: erasure.sharedInstalls.map(\.storageKey))
                 json.member("left", left?.total)
             }
@@ -115,7 +117,9 @@ struct EraseCommand: AsyncParsableCommand {
         let names = erasure.holders.map(\.storageKey).joined(separator: ", ")
         let stored = done.parts.filter { _, count in count > 0 }
         let parts = stored.map { name, count in "\(name) \(count)" }.joined(separator: ", ")
-        guard !parts.isEmpty else { return Terminal.say("nothing is stored of \(names)") }
+        guard !parts.isEmpty else {
+            return Terminal.say("nothing is \(done.isComplete ? "stored" : "erased yet") of \(names)")
+        }
         Terminal.say("\(dryRun ? "would be erased" : "erased") of \(names): \(parts)")
         if let left, left.total == 0 { Terminal.say("searched again: nothing is left") }
     }

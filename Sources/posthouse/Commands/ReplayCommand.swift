@@ -59,7 +59,7 @@ struct ReplayCommand: AsyncParsableCommand {
             let counts = try await replay.count(in: pool)
             var queued = 0
             if !dryRun {
-                var progress = Progress("replaying", of: counts.values.reduce(0, +))
+                var progress = Progress("replaying", of: counts.values.reduce(0) { $0 + $1.found })
                 defer { progress.finish() }
                 while !replay.isDone {
                     let step = try await replay.step(in: pool)
@@ -71,25 +71,33 @@ struct ReplayCommand: AsyncParsableCommand {
         }
     }
 
-    private func report(_ counts: [Int32: Int], _ queued: Int, _ names: NamedIntegrations) {
-        let found = counts.map { (name: names.name(of: $0.key), count: $0.value) }.sorted { $0.name < $1.name }
+    private func report(_ counts: [Int32: Replay.Count], _ queued: Int, _ names: NamedIntegrations) {
+        func byName(_ count: (Replay.Count) -> Int) -> [(name: String, count: Int)] {
+            counts.map { (names.name(of: $0.key), count($0.value)) }.sorted { $0.name < $1.name }
+        }
+        let found = byName(\.found)
         let total = found.reduce(0) { $0 + $1.count }
+        let waiting = counts.values.reduce(0) { $0 + $1.waiting }
         if output.json {
             return Terminal.say { json in
                 json.member("dry_run", dryRun)
                 json.member("found", total)
+                json.member("waiting", waiting)
                 json.member("queued", queued)
                 json.key("integrations")
                 json.object { json in for (name, count) in found { json.member(name, count) } }
             }
         }
         guard total > 0 else { return Terminal.say("nothing matches: nothing is replayed") }
-        let parts = found.map { "\($0.name) \($0.count)" }.joined(separator: ", ")
-        if dryRun { return Terminal.say("\(total) would be replayed: \(parts)") }
-        let left = total - queued
-        Terminal.say(
-            "\(queued) put into the queue of \(total) found: \(parts)"
-                + (left > 0 ? "; \(left) wait to be delivered already" : ""))
+        func text(_ parts: [(name: String, count: Int)]) -> String {
+            parts.map { "\($0.name) \($0.count)" }.joined(separator: ", ")
+        }
+        let already = waiting > 0 ? "; \(waiting) wait to be delivered already" : ""
+        if dryRun {
+            return Terminal.say(
+                "\(total - waiting) would be replayed: \(text(byName { $0.found - $0.waiting }))\(already)")
+        }
+        Terminal.say("\(queued) put into the queue of \(total) found: \(text(found))\(already)")
     }
 }
 
