@@ -89,8 +89,8 @@ def distinct(steps: list[dict]) -> list[dict]:
     return kept
 
 
-# Less than anything that times differ by otherwise, in minutes.
-HAIR = 1e-6
+# Less than anything that times differ by otherwise.
+HAIR = 0.25
 
 
 def facts_of(step: dict) -> list[Fact]:
