@@ -33,23 +33,31 @@ install_missing() {
     say "installing ${missing[*]} (log: $log)"
     as_root apt-get update -qq >>"$log" 2>&1 || say "apt-get update failed: going on with the package lists as they are"
     keep_default_cluster_out "$log" "${missing[@]}"
-    if ! as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-        -o Dpkg::Use-Pty=0 "${missing[@]}" >>"$log" 2>&1; then
+    local status=0
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        -o Dpkg::Use-Pty=0 "${missing[@]}" >>"$log" 2>&1 || status=$?
+    let_default_cluster_in
+    if [ "$status" != 0 ]; then
         tail -n 20 "$log" >&2
         die "apt-get install ${missing[*]} failed: the lines above are the end of $log"
     fi
 }
 
+createcluster=/etc/postgresql-common/createcluster.conf
+
 # PostgreSQL's package would make and start a cluster of its own, which nobody here needs. Said before it is installed,
-# in the package's own configuration file.
+# in the package's own configuration file, and taken back behind it: who installs PostgreSQL later wants that cluster.
 keep_default_cluster_out() {
-    local log=$1 conf=/etc/postgresql-common/createcluster.conf
+    local log=$1
     shift
     case " $* " in *" postgresql "*) ;; *) return 0 ;; esac
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         -o Dpkg::Use-Pty=0 postgresql-common >>"$log" 2>&1 || return 0
-    as_root sed -i 's/^#\? *create_main_cluster *=.*/create_main_cluster = false/' "$conf"
+    [ -e "$createcluster.before" ] || as_root cp -p "$createcluster" "$createcluster.before"
+    as_root sed -i 's/^#\? *create_main_cluster *=.*/create_main_cluster = false/' "$createcluster"
 }
+
+let_default_cluster_in() { [ ! -e "$createcluster.before" ] || as_root mv "$createcluster.before" "$createcluster"; }
 
 # free_port FIRST: the first port from there on that nobody listens on.
 free_port() {

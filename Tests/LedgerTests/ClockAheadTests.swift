@@ -26,4 +26,22 @@ struct ClockAheadTests {
             #expect(try await lapses.announce() == 1)
         }
     }
+
+    @Test("By a clock that is behind no integration is new")
+    func behind() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a", events: [Lapses.type])])
+            try ledger.psql(
+                """
+                UPDATE schema_migrations SET applied_at = applied_at + interval '5 years';
+                UPDATE integrations SET created_at = created_at + interval '5 years'
+                """)
+            let created = "SELECT created_at FROM integrations"
+            let before = try ledger.psql(created)
+            let lapses = Lapses(
+                pool: daemon.pool, routes: daemon.routes, leeways: Leeways([.leaving("shop", .lasting(Self.leeway))]))
+            _ = try await lapses.announce()
+            #expect(try ledger.psql(created) == before)
+        }
+    }
 }

@@ -78,6 +78,28 @@ struct EraseExtentTests {
         }
     }
 
+    @Test("A message whose event is not kept any more is erased, too; so is an id that an encoder has escaped")
+    func withoutItsEvent() async throws {
+        try await TestLedger.run { ledger in
+            let person = Holder.user("jeff&co-9f3c")
+            let daemon = try await ledger.daemon([.named("a")])
+            await daemon.record([.stating(.activate(person, seconds(0), until: seconds(10_000)))])
+            try ledger.psql("DELETE FROM events; DELETE FROM deliveries")
+            await daemon.record([
+                .quarantine(
+                    QuarantinedBody(
+                        source: "shop", reason: "odd", body: Array(#"{"friend":"jeff\u0026co-9f3c"}"#.utf8)))
+            ])
+            let named = "SELECT count(*) FROM messages WHERE convert_from(envelope, 'UTF8') LIKE '%jeff%'"
+            #expect(try ledger.psql(named) == "1")
+            let erasure = try await Erasure.start(person, source: nil, isDry: false, in: daemon.pool)
+            let done = try await erasure.run(in: daemon.pool) { _ in }
+            #expect(done.mentions == 1 && done.quarantined == 1, "\(done)")
+            #expect(try ledger.psql(named) == "0" && ledger.psql("SELECT count(*) FROM quarantine") == "0")
+            #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
+        }
+    }
+
     @Test("What a statement about all purchases of the person said of another goes with the transfers")
     func receivedByMove() async throws {
         try await TestLedger.run { ledger in

@@ -20,6 +20,25 @@ struct ReplayTests {
         return (found, queued)
     }
 
+    @Test("Dead letters of a clock that was ahead are replayed and counted, too; what waits already is counted apart")
+    func diedAhead() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
+            daemon.open("a")
+            await daemon.record(["p1", "p2"].map { .sample("X", purchase: $0, transaction: $0) })
+            let taken = daemon.inbox.take()
+            _ = try await daemon.queue.settle([taken[0].settled(.dead(reason: "x")), taken[1].settled(.accepted)])
+            try ledger.psql("UPDATE dead_letters SET died_at = now() + interval '6 hours'")
+            let integration = daemon.row("a")
+            #expect(try await DeadLetters.of(integration, before: nil, in: daemon.pool).count == 1)
+            #expect(try await replay(daemon, .init(integrations: [integration], isDead: true)) == (1, 1))
+            let filter = Replay.Filter(integrations: [integration], isDead: false)
+            #expect(try await replay(daemon, filter) == (1, 1))
+            let again = try #require(await Replay.start(filter, routes: [], in: daemon.pool))
+            #expect(try await again.count(in: daemon.pool) == [integration: Replay.Count(found: 1, waiting: 1)])
+        }
+    }
+
     @Test("Dead and delivered messages come again under their own ids, as often as one likes; dead letters leave")
     func again() async throws {
         try await TestLedger.run { ledger in

@@ -109,6 +109,21 @@ import Vocabulary
         }
     }
 
+    @Test("A first host of the url that says nothing keeps no command from the next")
+    func silentHost() throws {
+        let relay = try Relay([.init("backend", Receiver())])
+        defer { relay.end() }
+        #expect(try relay.command("migrate", "--config", relay.configuration).end == .exited(0))
+        let (listener, port) = try Socket.listen()
+        defer { close(listener.descriptor) }
+        let url = try relay.database.connectionString.replacing(#/host=(\S+)/#) { match in
+            "host=127.0.0.1,\(match.1) port=\(port),5432"
+        }
+        try relay.directory.write("database-url", url + "\n")
+        let status = try relay.command("status", "--config", relay.configuration)
+        #expect(status.end == .exited(0), "\(status.errors)")
+    }
+
     @Test("check as root names the credentials that it cannot read in one line; another user has a warning for each")
     func credentials() throws {
         let relay = try Relay([.init("backend", Receiver())], storage: .given("host=127.0.0.1 port=1 dbname=d"))

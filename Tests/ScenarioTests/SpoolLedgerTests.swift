@@ -49,4 +49,25 @@ import Testing
         #expect(eventually { SpoolTests.waiting(relay) == 0 })
         #expect(try Database(connectionString: other).count("events") == 2)
     }
+
+    @Test("A source that a reload adds does not spool among another ledger's webhooks, however often it is reloaded")
+    func reloaded() throws {
+        let receiver = try Receiver()
+        let relay = try Relay([.init("backend", receiver)])
+        defer { relay.end() }
+        try relay.start()
+        let spool = relay.directory.path + "/spool"
+        try FileManager.default.createDirectory(atPath: spool + "/0000000000000001", withIntermediateDirectories: true)
+        try Data("another's".utf8).write(to: URL(fileURLWithPath: spool + "/ledger"))
+        try Data("{}".utf8).write(to: URL(fileURLWithPath: spool + "/0000000000000001/0000000000000001.apphud"))
+        let sources = [Relay.SourceTable(), Relay.SourceTable(name: "apphud", settings: ["spool": "true"])]
+        try relay.configure([.init("backend", receiver)], sources: sources)
+        for _ in 0..<2 {
+            let refused = try relay.reload()
+            #expect(refused.contains("1 webhooks wait") && refused.contains("another ledger"), "\(refused)")
+        }
+        #expect(try relay.post("apphud", SpoolLoad.header, SpoolLoad.webhooks(1)[0].body) == 404)
+        try FileManager.default.removeItem(atPath: spool + "/0000000000000001/0000000000000001.apphud")
+        #expect(try relay.reload().contains("added source apphud"))
+    }
 }
