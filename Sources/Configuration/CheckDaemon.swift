@@ -168,7 +168,7 @@ extension Check {
         if events < duplicates, let view, let span = (view["events"] ?? view["duplicates"])?.node.span {
             report.error(
                 "`events` (\(DurationText.write(events))) must be at least `duplicates` "
-                    + "(\(DurationText.write(duplicates))): an event keeps its own identity", at: span)
+                    + "(\(DurationText.write(duplicates))): an event keeps its own event key", at: span)
         }
         return Retention(
             attempts: attempts ?? ConfigurationLimits.attemptsKeptDefault, events: events, duplicates: duplicates)

@@ -127,7 +127,7 @@ import Testing
         ("[retention]\nduplicates = \"20d\"", "12:14 `duplicates` must be from 21d to 36500d, not 20d"),
         (
             "[retention]\nevents = \"30d\"",
-            "12:10 `events` (30d) must be at least `duplicates` (60d): an event keeps its own identity"
+            "12:10 `events` (30d) must be at least `duplicates` (60d): an event keeps its own event key"
         ),
         ("[spool]\nmax = \"1KiB\"", "12:7 `max` must be from 1MiB to 1024GiB, not 1KiB"),
         ("[journal]\nformat = \"xml\"", "12:10 `format` must be \"json\" or \"logfmt\", not `xml`"),

@@ -249,21 +249,19 @@ struct PoolingTests {
         await admissions.next()
         #expect(await insert(3) == nil)
         // Another default of the role, which a session that is opened from now on has.
-        try bed.psql("ALTER ROLE postgres SET synchronous_commit = off")
-        try bed.psql(
-            """
-            SELECT pg_terminate_backend(pid, 300000) FROM pg_stat_activity
-            WHERE datname = current_database() AND pid <> pg_backend_pid()
-            """)
+        func setDefault(_ value: String) throws {
+            try bed.psql("ALTER ROLE postgres SET synchronous_commit = \(value)")
+            try bed.psql(
+                """
+                SELECT pg_terminate_backend(pid, 300000) FROM pg_stat_activity
+                WHERE datname = current_database() AND pid <> pg_backend_pid()
+                """)
+        }
+        try setDefault("off")
         guard case .commitUnknown = await insert(4) else { Issue.record("it was not noticed"); return }
         await admissions.next()
         // A standby that a session with this default would not wait for.
-        try bed.psql("ALTER ROLE postgres SET synchronous_commit = local")
-        try bed.psql(
-            """
-            SELECT pg_terminate_backend(pid, 300000) FROM pg_stat_activity
-            WHERE datname = current_database() AND pid <> pg_backend_pid()
-            """)
+        try setDefault("local")
         guard case .commitUnknown = await insert(5) else { Issue.record("it was not noticed"); return }
         await admissions.next()
         #expect(await insert(6) == nil)

@@ -169,7 +169,7 @@ struct BatchWrite {
     /// Its key for receivers; nil: it has the event's.
     ///
     /// An event of which a source may still repeat the webhook is known by its event key. That of an older one may
-    /// have been pruned while its message was kept, by a version before: then the message's own key tells.
+    /// have been pruned while its message was kept, by a version before: then the message's own key says it.
     private func ownKey(of message: BatchPlan.MessageRow) -> Identifier? {
         if let key = message.key { return key }
         let cause = plan.events[message.cause]

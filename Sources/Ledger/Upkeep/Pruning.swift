@@ -206,7 +206,7 @@ enum PruneStatements {
 
     static let eventKeyPages = Statement<(), Int64>("prune_event_key_pages", pages(of: "identities"))
     /// Event keys that are older than so many milliseconds and whose events are gone: while an event is kept, nothing
-    /// but its key tells that it came again.
+    /// but its key says that it came again.
     static let eventKeys = Statement<(String, String, Int64), ()>(
         "prune_event_keys",
         """
