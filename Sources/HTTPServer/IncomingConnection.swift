@@ -8,7 +8,7 @@ final class IncomingConnection: ChannelDuplexHandler {
     typealias OutboundIn = Never
     typealias OutboundOut = ByteBuffer
 
-    /// Input that came before its turn. It is limited by one burst of reading (`HTTPServerLimits.keptBytesMax`): nothing
+    /// Input that came before its turn. It is limited by one burst of reading (`HTTPServerLimits.keptBytesMax`): no
     /// more is read while something is kept. But once a client has ended its side, NIO reads all that the kernel has of
     /// it, whether it is asked to or not; what is beyond the limit is dropped then.
     private enum Kept {

@@ -79,13 +79,15 @@ enum RepairStatements {
 
     static let source = Statement<Identifier, String>("repair_source", "SELECT source FROM purchases WHERE id = $1")
 
-    /// A ledger that was moved has migrations of its own, and the integrations of the one before.
+    /// A ledger that was moved has migrations of its own, and the integrations of the one before. Of an integration
+    /// that an early version has added it is not known when.
     static let horizon = Statement<(), Age>(
         "repair_horizon",
         """
         SELECT (extract(epoch FROM now()) * 1000)::bigint,
                (extract(epoch FROM least((SELECT min(applied_at) FROM schema_migrations),
-                                         (SELECT min(created_at) FROM integrations))) * 1000)::bigint
+                                         (SELECT min(created_at) FROM integrations WHERE isfinite(created_at))))
+                * 1000)::bigint
         """, row: Age.init)
 
     /// Without Posthouse's own messages about the purchase (`Lapses`), which state nothing.
