@@ -22,6 +22,8 @@ as_root() {
 install_missing() {
     local log=$1 package missing=()
     shift
+    # What an installation that was interrupted has left.
+    let_default_cluster_in
     for package in "$@"; do
         is_installed "$package" || missing+=("$package")
     done

@@ -51,8 +51,13 @@ enum Initialisation {
             if Tool.indicatesFullDisk(error.lines) { throw .diskFull(directory: paths.directory) }
             throw .initialisationFailed(directory: paths.data, lines: error.lines)
         }
+        let conf = path + "/postgresql.conf"
+        guard let text = Files.read(conf, limit: ClusterLimits.outputBytesMax) else {
+            throw .failed("read", conf, errno)
+        }
         try await Settings.write(in: path, account, binaries)
-        try Settings.include(in: path, account)
+        try Files.replace(
+            conf, with: Settings.withInclude(String(decoding: text, as: UTF8.self)), owner: account)
         try Roles.mark(path, owner: account)
     }
 

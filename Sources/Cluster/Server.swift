@@ -52,7 +52,6 @@ struct ServerLauncher: Sendable {
         try await Predecessor.clear(data: paths.data, socketDirectory: socketDirectory)
         try await Roles.separate(paths, account, binaries)
         try await Settings.write(in: paths.data, pool: pool, account, binaries)
-        try Settings.include(in: paths.data, account)
         let log = try openLog()
         let offset = logSize()
         let (pids, announce) = AsyncStream.makeStream(of: pid_t.self)

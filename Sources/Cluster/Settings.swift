@@ -1,5 +1,3 @@
-internal import Glibc
-
 /// The settings of the private server. Those that durability needs go on its command line, which neither
 /// postgresql.conf nor ALTER SYSTEM can override. Mere defaults go into posthouse.conf, which postgresql.conf includes
 /// at its top, so that an administrator's own lines come later and win.
@@ -92,17 +90,6 @@ enum Settings {
 
     private static func megabytes(_ bytes: UInt64, within bounds: ClosedRange<UInt64>) -> UInt64 {
         min(max(bytes, bounds.lowerBound), bounds.upperBound) >> 20
-    }
-
-    /// Lets postgresql.conf include posthouse.conf, where it does not: initdb wrote it, or pg_upgrade's own.
-    static func include(in data: String, _ account: Account) throws(ClusterError) {
-        let conf = data + "/postgresql.conf"
-        guard let bytes = Files.read(conf, limit: ClusterLimits.outputBytesMax) else {
-            throw .failed("read", conf, errno)
-        }
-        let text = String(decoding: bytes, as: UTF8.self)
-        if text.split(separator: "\n").contains(where: { $0.hasPrefix("include = '\(includeFile)'") }) { return }
-        try Files.replace(conf, with: withInclude(text), owner: account)
     }
 
     /// What initdb wrote, with our include before it.

@@ -22,19 +22,25 @@ package final class SpoolOpening: Sendable {
         case closed
     }
 
+    private let directory: String
     private let state: Replaceable<State>
     /// Whose directory a spool may be that is used from now on.
     private let check = Replaceable<(@Sendable (_ directory: String) throws -> Void)?>(nil)
 
-    package init(_ spool: Spool) { state = Replaceable(.open(spool)) }
+    package init(_ spool: Spool) {
+        directory = spool.directory
+        state = Replaceable(.open(spool))
+    }
 
     /// - Parameters:
     ///   - pause: between two attempts.
     ///   - open: an attempt.
     package init(
-        every pause: Duration = Limits.spoolAdoptionInterval, open: @escaping @Sendable () async throws -> Spool,
+        in directory: String, every pause: Duration = Limits.spoolAdoptionInterval,
+        open: @escaping @Sendable () async throws -> Spool,
         observe: @escaping Observer
     ) {
+        self.directory = directory
         state = Replaceable(.unneeded(Attempts(pause: pause, open: open, observe: observe)))
     }
 
@@ -87,18 +93,23 @@ package final class SpoolOpening: Sendable {
             guard try await open(attempts) else { return }
             attempts.observe(.warning("the spool could be opened now, and is used from here on"))
         } catch {
-            state.change { state in
-                if case .away = state { state = .away(reason: "\(error)", attempts) }
+            let isNews = state.change { state in
+                guard case .away(let former, _) = state else { return false }
+                state = .away(reason: "\(error)", attempts)
+                return former != "\(error)"
             }
+            if isNews { attempts.observe(.warning("the spool still cannot be used: \(error)")) }
         }
     }
 
     /// - Returns: false: it was closed meanwhile.
     @discardableResult
     private func open(_ attempts: Attempts) async throws -> Bool {
+        // Before, so that nothing is reported of what waits there; and behind it, once there is a directory to mark.
+        try check.current?(directory)
         let spool = try await attempts.open()
         do {
-            try check.current?(spool.directory)
+            try check.current?(directory)
         } catch {
             await spool.close()
             throw error

@@ -23,7 +23,6 @@ final class Relay: Sendable {
     let recordQueue: RecordQueue
     let dispatchBuffer: DispatchBuffer
     let recordingHealth: RecordingHealth
-    /// nil: none is needed.
     let spool: SpoolOpening
     /// Applies a new configuration to the parts.
     let reloader: Reloader

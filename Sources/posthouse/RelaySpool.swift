@@ -31,6 +31,7 @@ extension SpoolOpening {
     static func open(_ configuration: Configuration, _ observe: @escaping Observer) async throws -> SpoolOpening {
         let (directory, bytesMax) = (configuration.spool.directory, configuration.spool.bytesMax)
         let opening = SpoolOpening(
+            in: directory,
             open: {
                 try await Spool.open(directory: directory, bytesMax: bytesMax, now: ThisProcess.now, observe: observe)
             }, observe: observe)

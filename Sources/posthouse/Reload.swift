@@ -72,6 +72,9 @@ struct Reloader: Sendable {
     /// Opens the spool, where no source spooled before; in the directory that the process began with.
     private func openSpool(for next: Configuration) async throws {
         let sources = next.sources.filter(\.spools)
+        if let obstacle = spool.obstacle, let source = sources.first(where: { $0.spooling == .required }) {
+            throw Complaint("source \(source.name) has spool = true, and the spool cannot be opened: \(obstacle)")
+        }
         if sources.isEmpty || spool.isNeeded { return }
         try await spool.need(by: sources, in: started.spool.directory, observatory.observer)
     }

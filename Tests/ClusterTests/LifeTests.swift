@@ -76,7 +76,6 @@ import Vocabulary
             for _ in 0..<2 {
                 let cluster = try await place.start()
                 try expectOrdinaryRole(cluster)
-                #expect(try query(cluster, "SHOW max_locks_per_transaction") == "256", "posthouse.conf is included")
                 #expect(try query(cluster, "SELECT n FROM kept") == "42")
                 let owned =
                     "SELECT count(*) FROM pg_class WHERE relowner = 'posthouse'::regrole AND relkind IN ('r', 'p', 'S')"

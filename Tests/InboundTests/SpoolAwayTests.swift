@@ -18,7 +18,7 @@ struct SpoolAwayTests {
         let directory = NSTemporaryDirectory() + "/phaway-\(UUID().uuidString)"
         defer { try? FileManager.default.removeItem(atPath: directory) }
         let opening = SpoolOpening(
-            every: .zero,
+            in: directory, every: .zero,
             open: {
                 try await Spool.open(
                     directory: directory, bytesMax: 1 << 30, now: { Timestamp(milliseconds: 0) }, observe: { _ in })

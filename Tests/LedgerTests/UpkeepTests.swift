@@ -164,6 +164,41 @@ struct UpkeepTests {
         }
     }
 
+    @Test("By a clock that is behind the days stay as they are")
+    func daysBehind() async throws {
+        #expect(Upkeep.lastDay(joinedTo: 100, [98, 99, 100, 101, 102, 104]) == 102)
+        #expect(Upkeep.lastDay(joinedTo: 100, [80]) == 100)
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let upkeep = upkeep(daemon, days: 30)
+            try await upkeep.preparePartitions()
+            // Five days behind: what was written since lies in days that follow without a gap.
+            for day in 4..<9 {
+                let name = try ledger.psql("SELECT to_char((now() AT TIME ZONE 'UTC')::date + \(day), 'YYYYMMDD')")
+                try ledger.psql(
+                    """
+                    CREATE TABLE attempts_\(name) PARTITION OF attempts
+                        FOR VALUES FROM ('\(name) UTC') TO (('\(name)'::date + 1)::timestamp AT TIME ZONE 'UTC');
+                    INSERT INTO attempts (delivery, message, integration, attempt, at, outcome, latency_ms)
+                    VALUES (\(day), 1, 1, 1, '\(name) 12:00 UTC', 'accepted', 1)
+                    """)
+            }
+            let at = "SELECT string_agg(delivery || ' ' || at, ',' ORDER BY delivery) FROM attempts"
+            let before = try ledger.psql(at)
+            try await upkeep.pruneInTheEnd()
+            #expect(try ledger.psql(at) == before)
+            // Years behind: before the newest migration.
+            try ledger.psql(
+                """
+                UPDATE schema_migrations SET applied_at = applied_at + interval '5 years';
+                DELETE FROM attempts WHERE delivery = 4
+                """)
+            let kept = try ledger.psql(at)
+            for _ in 0..<2 { try await upkeep.pruneInTheEnd() }
+            #expect(try ledger.psql(at) == kept)
+        }
+    }
+
     @Test("Days past their time are dropped, and no others")
     func drop() async throws {
         try await TestLedger.run { ledger in

@@ -24,19 +24,21 @@ struct SpoolOpeningTests {
                 if case .warning(let text) = observation { self.seen.withLock { $0.append(text) } }
             }
         }
+        /// As each attempt fails.
+        var obstacle: String { "cannot make \(directory): File exists" }
         var warnings: [String] { seen.withLock { $0 } }
         /// Attempts that were begun.
         var attempts: Int { begun.withLock { $0 } }
 
         func opening(every pause: Duration = .milliseconds(5)) -> SpoolOpening {
             let opening = unneeded(every: pause)
-            opening.tryAgain(after: "a file is there")
+            opening.tryAgain(after: obstacle)
             return opening
         }
 
         func unneeded(every pause: Duration = .milliseconds(5)) -> SpoolOpening {
             SpoolOpening(
-                every: pause,
+                in: directory, every: pause,
                 open: {
                     self.begun.withLock { $0 += 1 }
                     return try await Spool.open(
@@ -67,7 +69,7 @@ struct SpoolOpeningTests {
     func opened() async throws {
         let place = try Place()
         let opening = place.opening()
-        #expect(opening.current == nil && opening.obstacle == "a file is there")
+        #expect(opening.current == nil && opening.obstacle == place.obstacle)
         let waiting = Task { await opening.opened() }
         // The second attempt begins behind the first.
         #expect(await comes { place.attempts >= 2 })
@@ -101,7 +103,7 @@ struct SpoolOpeningTests {
         let givenUp = Task { await patient.opened() }
         givenUp.cancel()
         let none = await givenUp.value
-        #expect(none == nil && patient.obstacle == "a file is there")
+        #expect(none == nil && patient.obstacle == place.obstacle)
     }
 
     @Test("Unneeded, it is opened when it is asked for; what fails leaves it so; who waits for it gets it")
@@ -124,6 +126,23 @@ struct SpoolOpeningTests {
         #expect(opening.current == nil)
     }
 
+    @Test("One whose directory does not pass is not used, and why is said once; nothing is said of what waits there")
+    func foreign() async throws {
+        struct Foreign: Error, CustomStringConvertible { let description = "it is another ledger's" }
+        let place = try Place()
+        let opening = place.opening()
+        let isForeign = Replaceable(true)
+        try opening.admit { _ in if isForeign.current { throw Foreign() } }
+        try place.clear()
+        let waiting = Task { await opening.opened() }
+        #expect(await comes { place.warnings.contains { $0.contains("another ledger's") } })
+        #expect(opening.current == nil && place.attempts == 0)
+        isForeign.replace(false)
+        let spool = await waiting.value
+        #expect(spool != nil && place.warnings.count == 2, "\(place.warnings)")
+        await opening.close()
+    }
+
     @Test("Closed while an attempt is under way, it closes the spool that this one opens")
     func closedMeanwhile() async throws {
         let place = try Place()
@@ -131,7 +150,7 @@ struct SpoolOpeningTests {
         let itself = Replaceable<SpoolOpening?>(nil)
         let late = Replaceable<Spool?>(nil)
         let opening = SpoolOpening(
-            every: .milliseconds(5),
+            in: place.directory, every: .milliseconds(5),
             open: {
                 let spool = try await Spool.open(
                     directory: place.directory, bytesMax: 1 << 30, now: { Timestamp(milliseconds: 1_000) },

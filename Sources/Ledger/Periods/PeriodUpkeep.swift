@@ -162,6 +162,8 @@ extension Upkeep {
                 let from = earlier.from
             else { return }
             let known = Dictionary(firstOf: try session.run(PeriodTables.bounds, kept).map { ($0.name, $0.isProven) })
+            // `drop` would come no further, and who reads all periods would wait behind this.
+            guard try SwitchGate.isFree([kept], on: session) else { return }
             if known[bound] == nil {
                 try session.transaction { session throws(DatabaseError) in
                     try session.script(

@@ -30,17 +30,30 @@ extension Upkeep {
 
     private func dropDays() async throws {
         let days = Int32(clamping: retention.attempts.wholeMilliseconds / 86_400_000)
-        let (today, ahead) = try await pool.withSession { session throws(DatabaseError) in
+        let (today, ahead) = try await pool.withSession { session throws(DatabaseError) -> (Int32, [String]) in
             let today = try session.run(Self.today, ()).first ?? 0
             // The oldest first, stopping at the first that cannot be dropped, so that the kept attempts have no gap
             // (`Backfill.knownFrom`).
             let known = try session.run(Self.partitions, ()).sorted { $0.day < $1.day }
             for (name, day) in known where day < today - days { try Self.drop(name, on: session) }
-            return (today, known.filter { $0.day > today + Int32(Self.partitionsAhead) }.map(\.name))
+            let joined = Self.lastDay(joinedTo: today, known.map(\.day))
+            for (name, day) in known where day > today + Int32(Self.partitionsAhead) && day <= joined {
+                try Self.drop(name, ifEmpty: true, on: session)
+            }
+            guard try session.run(PruneStatements.isBehind, ()).first == false else { return (today, []) }
+            return (today, known.filter { $0.day > max(joined, today + Int32(Self.partitionsAhead)) }.map(\.name))
         }
         for name in ahead { try await dropAhead(name) }
         try await pruneByPages(PruneStatements.strayPages, PruneStatements.strays, today - days)
         try await pruneByPages(PruneStatements.discardPages, PruneStatements.discards, today - days)
+    }
+
+    /// The last of the days that follow today without a gap. Where a clock is some days behind, these are true days.
+    static func lastDay(joinedTo today: Int32, _ days: [Int32]) -> Int32 {
+        let days = Set(days)
+        var last = today
+        while days.contains(last + 1) { last += 1 }
+        return last
     }
 
     /// Drops a day that a clock ahead has made. Its attempts become today's: were it left, there would be no gap if the
@@ -164,6 +177,10 @@ extension Upkeep {
 
 enum PruneStatements {
     static let now = Statement<(), Int64>("prune_now", "SELECT (extract(epoch FROM now()) * 1000)::bigint")
+
+    /// Whether the clock is behind for certain: it is before the newest migration.
+    static let isBehind = Statement<(), Bool>(
+        "prune_is_behind", "SELECT now() < (SELECT max(applied_at) FROM schema_migrations)")
 
     private static func pages(of table: SQL) -> SQL {
         "SELECT pg_relation_size('\(table)') / current_setting('block_size')::bigint"
