@@ -11,7 +11,7 @@
 
 static const int posthouse_sd_listen_fds_start = SD_LISTEN_FDS_START;
 
-// Writes 16 bytes that name this machine to Posthouse alone, and do not tell its machine id (sd_id128_get_machine(3)).
+// Writes 16 bytes that name this machine to Posthouse alone, and do not reveal its machine id (sd_id128_get_machine(3)).
 static inline int posthouse_machine_id(unsigned char *out) {
     sd_id128_t id;
     int result = sd_id128_get_machine_app_specific(

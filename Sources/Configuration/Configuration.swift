@@ -14,7 +14,7 @@ package struct Configuration: Sendable {
 
     package struct Database: Sendable {
         /// Any libpq connection string, a secret because it may hold a password. Nil: the private cluster, or, under
-        /// `.check` alone, a secret that could not be read here (`usesPrivateCluster` tells them apart).
+        /// `.check` alone, a secret that could not be read here (`usesPrivateCluster` distinguishes the two).
         package let url: Secret?
         package let usesPrivateCluster: Bool
         package let poolConnections: Int
@@ -24,7 +24,7 @@ package struct Configuration: Sendable {
         package let durability: Durability
         package let pooling: Pooling
         /// Where PostgreSQL is reached with a session of one's own; nil: as `url`, or, under `.check` alone, a secret
-        /// that could not be read here (`namesDirectURL` tells them apart).
+        /// that could not be read here (`namesDirectURL` distinguishes the two).
         package let directURL: Secret?
         package let namesDirectURL: Bool
 

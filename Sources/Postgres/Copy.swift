@@ -110,7 +110,8 @@ extension Wire {
         _ sql: String, _ stall: Duration, _ take: (UnsafeRawBufferPointer) -> Bool
     ) throws(DatabaseError) -> Int {
         try beginCopy(sql, PGRES_COPY_OUT, stall)
-        var isTaken = false
+        /// Since the last read from the socket: `takeDecrypted`.
+        var hasDrained = false
         while true {
             var row: UnsafeMutablePointer<CChar>?
             let count = PQgetCopyData(try pointer(), &row, 1)
@@ -122,13 +123,13 @@ extension Wire {
                     throw .connectionLost(reason: "the copy was given up")
                 }
             case 0:
-                if !isTaken {
-                    isTaken = true
+                if !hasDrained {
+                    hasDrained = true
                     if try takeDecrypted() { continue }
                 }
                 _ = try ready(POLLIN, begin(stall))
                 guard PQconsumeInput(try pointer()) == 1 else { throw lost() }
-                isTaken = false
+                hasDrained = false
             case -1: return try copyResult(stall)
             default: throw lost()
             }

@@ -22,7 +22,7 @@ package final class SpoolOpening: Sendable {
         case closed
     }
 
-    private let directory: String
+    package let directory: String
     private let state: Replaceable<State>
     /// Whose directory a spool may be that is used from now on.
     private let check = Replaceable<(@Sendable (_ directory: String) throws -> Void)?>(nil)
@@ -53,10 +53,8 @@ package final class SpoolOpening: Sendable {
     /// Lets no spool be used from here on whose directory does not pass; one that is open is checked at once.
     package func admit(by check: @escaping @Sendable (_ directory: String) throws -> Void) throws {
         self.check.replace(check)
-        if let current { try check(current.directory) }
+        if current != nil { try check(directory) }
     }
-
-    package var isNeeded: Bool { if case .unneeded = state.current { false } else { true } }
 
     /// Opens it, if it was unneeded so far; what fails leaves it so.
     package func open() async throws {

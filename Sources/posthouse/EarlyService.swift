@@ -119,7 +119,7 @@ private struct EarlyOperations: OperationalPaths {
         case "/healthz", "/readyz": break
         case "/metrics" where servesAPI: break
         case let path where servesAPI && API.owns(path: path): return .refuse(API.unavailable(Self.obstacle))
-        default: return .refuse(.text(404, "there is nothing here; webhooks go to POST /ingest/NAME\n"))
+        default: return .refuse(.nothingHere)
         }
         guard head.method == "GET" || head.method == "HEAD" else { return .refuse(.wrongMethod("GET")) }
         return .accept(

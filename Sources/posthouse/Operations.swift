@@ -36,7 +36,7 @@ struct Operations: OperationalPaths {
         switch head.path {
         case "/healthz", "/readyz": break
         case "/metrics" where servesAPI: break
-        default: return .refuse(.text(404, "there is nothing here; webhooks go to POST /ingest/NAME\n"))
+        default: return .refuse(.nothingHere)
         }
         guard head.method == "GET" || head.method == "HEAD" else { return .refuse(.wrongMethod("GET")) }
         return .accept(
@@ -102,6 +102,8 @@ extension HTTPAnswer {
             status: 200, headers: [("content-type", "text/plain; version=0.0.4; charset=utf-8")],
             body: Array(page.utf8))
     }
+
+    static let nothingHere = text(404, "there is nothing here; webhooks go to POST /ingest/NAME\n")
 
     /// Of `/readyz` while the spool takes what the database does not.
     static func spooling(_ obstacle: String) -> HTTPAnswer {

@@ -37,31 +37,36 @@ extension SpoolOpening {
             }, observe: observe)
         let sources = configuration.sources.filter(\.spools)
         if sources.isEmpty, (try? SpoolFile.all(in: directory))?.isNothing == true { return opening }
-        try await opening.need(by: sources, in: directory, observe)
+        try await opening.need(by: sources, observe)
         return opening
     }
 
     /// Opens it, if it was unneeded so far. While it is away, webhooks are answered 503 if the database does not take
     /// them; refused where a source requires it.
-    func need(by sources: [Source], in directory: String, _ observe: Observer) async throws {
+    func need(by sources: [Source], _ observe: Observer) async throws {
+        // Away already, it is tried again by itself.
+        let isKnown = obstacle != nil
+        var (failure, remedy) = (obstacle, "")
         do {
             try await open()
         } catch {
-            let isReadOnly = (error as? DurableFile.Failure)?.isReadOnly == true
-            let remedy = isReadOnly ? Self.readOnly(directory) : ""
-            if let source = sources.first(where: { $0.spooling == .required }) {
-                throw Complaint(
-                    "source \(source.name) has spool = true, and the spool cannot be opened: \(error); let [spool] directory "
-                        + "name one that the daemon's user may write, on a disk that lasts\(remedy)")
-            }
-            let names = sources.map(\.name).joined(separator: ", ")
-            let whose = names.isEmpty ? "what waits in it" : "webhooks of \(names) while the database is away"
-            observe(
-                .warning(
-                    "there is no spool, so that \(whose) may be lost; it is tried again every "
-                        + "\(Limits.spoolAdoptionInterval.components.seconds) s: \(error)\(remedy)"))
-            tryAgain(after: "\(error)")
+            failure = "\(error)"
+            if (error as? DurableFile.Failure)?.isReadOnly == true { remedy = Self.readOnly(directory) }
         }
+        guard let failure else { return }
+        if let source = sources.first(where: { $0.spooling == .required }) {
+            throw Complaint(
+                "source \(source.name) has spool = true, and the spool cannot be opened: \(failure); let [spool] directory "
+                    + "name one that the daemon's user may write, on a disk that lasts\(remedy)")
+        }
+        if isKnown { return }
+        let names = sources.map(\.name).joined(separator: ", ")
+        let whose = names.isEmpty ? "what waits in it" : "webhooks of \(names) while the database is away"
+        observe(
+            .warning(
+                "there is no spool, so that \(whose) may be lost; it is tried again every "
+                    + "\(Limits.spoolAdoptionInterval.components.seconds) s: \(failure)\(remedy)"))
+        tryAgain(after: failure)
     }
 
     private static func readOnly(_ directory: String) -> String {

@@ -27,6 +27,7 @@ struct Reloader: Sendable {
     let dispatcher: Dispatcher
     let resolver: AddressResolver
     let outgoing: OutgoingClients
+    /// In the directory that the process began with.
     let spool: SpoolOpening
     let openListeners: OpenListeners
     let observatory: Observatory
@@ -56,7 +57,8 @@ struct Reloader: Sendable {
         do {
             let connection = try await connection(by: next)
             try await checkDirect(next)
-            try await openSpool(for: next)
+            let spooling = next.sources.filter(\.spools)
+            if !spooling.isEmpty { try await spool.need(by: spooling, observatory.observer) }
             try await SourceNames.remember(next.sources.map(\.name), in: pool)
             let routed = try await queue.insert(next.integrations)
             return Prepared(
@@ -67,16 +69,6 @@ struct Reloader: Sendable {
             if !former.leadsLike(pool.settings) { pool.use(former, alone: true) }
             throw error
         }
-    }
-
-    /// Opens the spool, where no source spooled before; in the directory that the process began with.
-    private func openSpool(for next: Configuration) async throws {
-        let sources = next.sources.filter(\.spools)
-        if let obstacle = spool.obstacle, let source = sources.first(where: { $0.spooling == .required }) {
-            throw Complaint("source \(source.name) has spool = true, and the spool cannot be opened: \(obstacle)")
-        }
-        if sources.isEmpty || spool.isNeeded { return }
-        try await spool.need(by: sources, in: started.spool.directory, observatory.observer)
     }
 
     /// Tries out the next `direct_url`, unless it is the one before; it is used from the next connection on.

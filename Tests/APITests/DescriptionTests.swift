@@ -33,6 +33,14 @@ struct DescriptionTests {
         #expect(inPath.allSatisfy { $0["required"] as? Bool == true })
     }
 
+    @Test("The kinds of source whose events name an app are those that need the parameter")
+    func kindsWithApps() {
+        let app = description.resolve(["$ref": "#/components/parameters/App"])["description"] as? String ?? ""
+        let named = app.split(whereSeparator: { " ,()".contains($0) }).map(String.init)
+        let kinds = SourceKind.allCases.filter { named.contains($0.rawValue) }
+        #expect(kinds == SourceKind.allCases.filter(\.traits.namesApp))
+    }
+
     @Test("Every operation says what it answers", arguments: APIOperation.allCases)
     func statuses(operation: APIOperation) {
         let always = [200, 400, 401, 403, 404, 405, 413, 431, 503] + (operation.method == "GET" ? [304] : [])

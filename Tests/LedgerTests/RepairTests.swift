@@ -310,6 +310,24 @@ struct RepairTests {
         }
     }
 
+    @Test("An end that an earlier version dated as its event is stated by it: the purchase is rebuilt once, then sound")
+    func datedOtherwise() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let readings = Readings()
+            let begin = Event.stating(.activate(user, seconds(0), until: seconds(1_000)))
+            let end = Event.stating(.deactivate(user, seconds(1_000), until: seconds(1_000)))
+            await ledger.record([begin, end], by: daemon, readings)
+            var earlier = end
+            earlier.facts = [.deactivate(user, seconds(1_000).advanced(byMilliseconds: -1), until: seconds(1_000))]
+            readings.remember([earlier])
+            let rebuilt = try await ledger.repair("subs_1", readings, by: daemon)
+            #expect(rebuilt.verdict == .rebuilt && !rebuilt.isPartial && rebuilt.missing.isEmpty, "\(rebuilt)")
+            #expect(try await ledger.repair("subs_1", readings, by: daemon).verdict == .sound)
+            #expect(try ledger.psql("SELECT bool_or(active) FROM entitlements") == "f")
+        }
+    }
+
     @Test("A webhook that cannot be read any more is missing; a source without rules cannot be checked")
     func unreadable() async throws {
         try await TestLedger.run { ledger in

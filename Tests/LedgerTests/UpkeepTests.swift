@@ -166,8 +166,8 @@ struct UpkeepTests {
 
     @Test("By a clock that is behind the days stay as they are")
     func daysBehind() async throws {
-        #expect(Upkeep.lastDay(joinedTo: 100, [98, 99, 100, 101, 102, 104]) == 102)
-        #expect(Upkeep.lastDay(joinedTo: 100, [80]) == 100)
+        #expect(Upkeep.daysAhead(of: 100, [98, 99, 100, 101, 102, 104, 118, 140, 133, 141]) == [133, 140, 141])
+        #expect(Upkeep.daysAhead(of: 100, [80]) == [] && Upkeep.daysAhead(of: 100, [80, 115]) == [115])
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon()
             let upkeep = upkeep(daemon, days: 30)

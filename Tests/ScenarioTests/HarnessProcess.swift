@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 
 /// A program that runs, its output kept line by line.
 final class ChildProcess: Sendable {
@@ -140,24 +141,14 @@ final class ChildProcess: Sendable {
                 posix_spawn_file_actions_addopen(&actions, target, "/dev/null", O_RDWR, 0)
             }
         }
-        var attributes = posix_spawnattr_t()
-        posix_spawnattr_init(&attributes)
-        defer { posix_spawnattr_destroy(&attributes) }
-        var none = sigset_t()
-        sigemptyset(&none)
-        posix_spawnattr_setsigmask(&attributes, &none)
-        // What a shell starts in the background ignores SIGINT, and so would its children.
-        var all = sigset_t()
-        sigfillset(&all)
-        posix_spawnattr_setsigdefault(&attributes, &all)
-        posix_spawnattr_setflags(
-            &attributes, Int16(POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
         let own = ProcessInfo.processInfo.environment.merging(environment ?? [:]) { $1 }
         let arguments = command.map { strdup($0) } + [nil]
         let variables = own.map { strdup("\($0.key)=\($0.value)") } + [nil]
         defer { (arguments + variables).forEach { free($0) } }
         var child = pid_t()
-        let code = posix_spawnp(&child, command[0], &actions, &attributes, arguments, variables)
+        let code = withPlainSignals(Int32(POSIX_SPAWN_SETPGROUP)) { attributes in
+            posix_spawnp(&child, command[0], &actions, &attributes, arguments, variables)
+        }
         guard code == 0 else { throw HarnessFailure("\(command[0]): \(String(cString: strerror(code)))") }
         return child
     }

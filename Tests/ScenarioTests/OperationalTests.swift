@@ -24,6 +24,7 @@ import Vocabulary
         let dead = try #require(operations.accepted.first)
         #expect(dead.type == "posthouse.integration.dead" && dead.isVerified)
         #expect(dead.data["source"] as? String == "posthouse")
+        #expect(Self.facts(dead)["event_name"] as? String == dead.type, "it is the type with format = source, too")
         #expect(Self.facts(dead)["integration"] as? String == "crm")
         #expect(Self.facts(dead)["deliveries"] as? Int == 1)
         #expect(Self.facts(dead)["messages"] as? [String] == [failing.received[0].id])

@@ -169,16 +169,10 @@ package final class TestCluster: Sendable {
         posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO)
         let arguments = command.map { strdup($0) } + [nil]
         defer { arguments.forEach { free($0) } }
-        // A thread of the concurrency runtime blocks all signals, and what it starts would never be terminated.
-        var attributes = posix_spawnattr_t()
-        posix_spawnattr_init(&attributes)
-        defer { posix_spawnattr_destroy(&attributes) }
-        var none = sigset_t()
-        sigemptyset(&none)
-        posix_spawnattr_setsigmask(&attributes, &none)
-        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
         var child = pid_t()
-        let code = spawning.withLock { posix_spawnp(&child, command[0], &actions, &attributes, arguments, environ) }
+        let code = withPlainSignals { attributes in
+            spawning.withLock { posix_spawnp(&child, command[0], &actions, &attributes, arguments, environ) }
+        }
         guard code == 0 else { throw Failure(description: "\(command[0]): \(String(cString: strerror(code)))") }
         return child
     }

@@ -7,8 +7,8 @@ internal import Vocabulary
 ///
 /// Stripe does not end a subscription for a refund, so a charge for one states nothing. A charge names no subscription,
 /// and since API version 2025-03-31.basil no invoice; before, the invoice may also be that of a session in mode
-/// `payment`. What tells them apart in every version is the description that Stripe gives to a subscription's payments.
-/// An app can write another one over it: then the loss is of a purchase that nobody ever had, and nothing in the charge
+/// `payment`. In every version they differ by the description that Stripe gives to a subscription's payments. An app
+/// can write another one over it: then the loss is of a purchase that nobody ever had, and nothing in the charge
 /// says so. It is kept all the same, because the session that bought it may come later, and that one must give no
 /// access (I1).
 enum StripeCharge {

@@ -2,7 +2,7 @@ internal import Vocabulary
 
 /// What an event about a checkout session states: `checkout.session.…`.
 ///
-/// A session in mode `payment` is a one-time purchase. In mode `subscription` the subscription's own events tell what
+/// A session in mode `payment` is a one-time purchase. In mode `subscription` the subscription's own events say what
 /// happens; in both a session that was completed says which user the customer is. One that was abandoned, or whose
 /// payment failed, says it of nobody: whoever opened it may have named any user.
 struct StripeSession {

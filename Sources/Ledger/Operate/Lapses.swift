@@ -266,12 +266,12 @@ enum LapseStatements {
         }
     }
 
-    /// By a clock that is not before the newest migration: that one is behind.
+    /// By a clock that is not known to be behind.
     static let correct = Statement<(), ()>(
         "lapse_correct",
         """
         UPDATE integrations SET created_at = now()
-        WHERE created_at > now() + interval '1 day' AND now() >= (SELECT max(applied_at) FROM schema_migrations)
+        WHERE created_at > now() + interval '1 day' AND NOT \(PruneStatements.clockIsBehind)
         """)
     static let created = Statement<[Int32], (Int32, Timestamp)>(
         "lapse_created",

@@ -83,8 +83,7 @@ package struct Replay: Sendable {
     }
 
     private var since: Int64 { max(filter.since?.milliseconds ?? 0, 0) }
-    private var until: Int64 { min(filter.until?.milliseconds ?? .max, Self.timeMax) }
-    private static let timeMax = Timestamp(iso8601: "9999-12-31T00:00:00Z")?.milliseconds ?? 0
+    private var until: Int64 { min(filter.until?.milliseconds ?? .max, Timestamp.writable.upperBound.milliseconds) }
 
     /// What matches, of one integration.
     package struct Count: Sendable, Equatable {
@@ -173,7 +172,7 @@ extension Glob {
 
 enum ReplayStatements {
     /// Last message, integrations, settled from and before (ms), type, dead, delivered, after (message, integration),
-    /// limit.
+    /// limit, when the replay began (ms).
     typealias Wanted = (Int64, [Int32], Int64, Int64, String?, Bool, Bool, Int64, Int32, Int32, Int64)
 
     /// The database's time, and the row of the newest message.

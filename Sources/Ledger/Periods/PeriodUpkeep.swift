@@ -125,7 +125,7 @@ extension Upkeep {
         // Of an event that goes: its messages may lie in the period after its own.
         var sql = """
             DELETE FROM messages
-            WHERE id >= \(end) AND event >= \(first) AND event < \(end) AND event <> \(Self.all(of: needed));
+            WHERE id >= \(end) AND event >= \(first) AND event < \(end) AND event <> ALL (\(Self.array(needed)));
 
             """
         for table in PeriodTables.names {
@@ -189,8 +189,6 @@ extension Upkeep {
         guard table == "messages" else { return "id = \(ids)" }
         return "event = \(ids) OR event < \(first) AND EXISTS (SELECT FROM events e WHERE e.id = event)"
     }
-
-    private static func all(of ids: [Int64]) -> String { "ALL (\(array(ids)))" }
 
     private static func array(_ ids: [Int64]) -> String {
         "'{\(ids.map(String.init).joined(separator: ","))}'::bigint[]"

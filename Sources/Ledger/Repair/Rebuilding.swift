@@ -40,7 +40,7 @@ struct Rebuilding {
                 if !fact.isNamed { result.namelessTimes.insert(fact.at) }
                 result.stated.insert(Statement(holder: fact.holder, at: fact.at))
                 if let other = fact.counterpart { result.stated.insert(Statement(holder: other, at: fact.at)) }
-                // A version before has dated it as the event (Adapty's ends).
+                // As an earlier version dated it (Adapty's ends).
                 result.stated.insert(Statement(holder: fact.holder, at: new.event.occurredAt))
             }
             if let history = new.event.history.flatMap({ try? PurchaseState(bytes: $0.state) }) {

@@ -1,7 +1,7 @@
 package import Postgres
 
-/// What tells one ledger from another: the time of its first migration, in microseconds. A copy made by pg_dump has the
-/// same.
+/// Distinguishes one ledger from another: the time of its first migration, in microseconds. A copy made by pg_dump has
+/// the same.
 package struct LedgerMark: Sendable, Hashable {
     let madeAt: Int64?
 

@@ -85,7 +85,7 @@ enum SwitchGate {
     }
 
     /// Whether nobody keeps the lock from being had soon: a backup holds one for as long as it runs, and webhooks would
-    /// wait behind each attempt. Since when others hold theirs, PostgreSQL does not tell an ordinary role.
+    /// wait behind each attempt. Since when others hold theirs, PostgreSQL does not show an ordinary role.
     static func isFree(_ tables: [String], on session: borrowing Session) throws(DatabaseError) -> Bool {
         try session.run(isFree, tables).first == true
     }

@@ -36,24 +36,24 @@ extension Upkeep {
             // (`Backfill.knownFrom`).
             let known = try session.run(Self.partitions, ()).sorted { $0.day < $1.day }
             for (name, day) in known where day < today - days { try Self.drop(name, on: session) }
-            let joined = Self.lastDay(joinedTo: today, known.map(\.day))
-            for (name, day) in known where day > today + Int32(Self.partitionsAhead) && day <= joined {
+            let ahead = Self.daysAhead(of: today, known.map(\.day))
+            for (name, day) in known where day > today + Int32(Self.partitionsAhead) && !ahead.contains(day) {
                 try Self.drop(name, ifEmpty: true, on: session)
             }
-            guard try session.run(PruneStatements.isBehind, ()).first == false else { return (today, []) }
-            return (today, known.filter { $0.day > max(joined, today + Int32(Self.partitionsAhead)) }.map(\.name))
+            let isBehind = try session.run(PruneStatements.isBehind, ()).first != false
+            return (today, isBehind ? [] : known.filter { ahead.contains($0.day) }.map(\.name))
         }
         for name in ahead { try await dropAhead(name) }
         try await pruneByPages(PruneStatements.strayPages, PruneStatements.strays, today - days)
         try await pruneByPages(PruneStatements.discardPages, PruneStatements.discards, today - days)
     }
 
-    /// The last of the days that follow today without a gap. Where a clock is some days behind, these are true days.
-    static func lastDay(joinedTo today: Int32, _ days: [Int32]) -> Int32 {
-        let days = Set(days)
+    /// The days that only a clock ahead can have made: those behind a gap that `followsGap` would find. Where the clock
+    /// is some days behind, true days follow today, and a daemon that rested leaves short gaps in them.
+    static func daysAhead(of today: Int32, _ days: [Int32]) -> Set<Int32> {
         var last = today
-        while days.contains(last + 1) { last += 1 }
-        return last
+        for day in days.sorted() where day > last && day - last <= gapMax { last = day }
+        return Set(days.filter { $0 > last })
     }
 
     /// Drops a day that a clock ahead has made. Its attempts become today's: were it left, there would be no gap if the
@@ -90,6 +90,7 @@ extension Upkeep {
     private static let attemptColumns =
         "delivery, message, integration, attempt, outcome, http_status, latency_ms, failure"
 
+    /// - Parameter name: as of `dropAhead`.
     private static func drop(
         _ name: String, ifEmpty: Bool = false, on session: borrowing Session
     ) throws(DatabaseError) {
@@ -180,7 +181,8 @@ enum PruneStatements {
 
     /// Whether the clock is behind for certain: it is before the newest migration.
     static let isBehind = Statement<(), Bool>(
-        "prune_is_behind", "SELECT now() < (SELECT max(applied_at) FROM schema_migrations)")
+        "prune_is_behind", "SELECT \(clockIsBehind)")
+    static let clockIsBehind: SQL = "now() < (SELECT max(applied_at) FROM schema_migrations)"
 
     private static func pages(of table: SQL) -> SQL {
         "SELECT pg_relation_size('\(table)') / current_setting('block_size')::bigint"

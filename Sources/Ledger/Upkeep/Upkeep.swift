@@ -94,7 +94,7 @@ package struct Upkeep: Sendable {
     }
 
     /// A daemon that runs now and then leaves gaps, too.
-    private static let gapMax: Int32 = 14
+    static let gapMax: Int32 = 14
 
     /// - Parameter days: those that have a partition.
     static func followsGap(_ today: Int32, _ days: Set<Int32>) -> Bool {

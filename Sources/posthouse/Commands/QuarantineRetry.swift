@@ -138,7 +138,7 @@ struct QuarantineRetry {
         return try await record(id, event)
     }
 
-    /// - Parameter isLine: it is a line of an import, which its reason alone tells from a webhook: that stays.
+    /// - Parameter isLine: it is a line of an import, which its reason alone distinguishes from a webhook: that stays.
     /// - Returns: nil: the event does not fit any more what is known.
     private func record(_ id: Int64, _ event: Event, isLine: Bool = false) async throws(DatabaseError) -> Result? {
         let outcome: Quarantine.Outcome
