@@ -87,10 +87,11 @@ extension Check {
     }
 
     /// Reads `leeway`, of any kind of source.
-    private mutating func leeway(of view: TableView) -> Leeway {
-        guard let text = string("leeway", of: view) else { return .usual }
+    /// - Returns: nil: as its kind has it.
+    private mutating func leeway(of view: TableView) -> Leeway? {
+        guard let text = string("leeway", of: view) else { return nil }
         if text.value == "off" { return .off }
-        return duration(text, "leeway", view, in: ConfigurationLimits.leeway).map { Leeway($0) } ?? .usual
+        return duration(text, "leeway", view, in: ConfigurationLimits.leeway).map { Leeway($0) }
     }
 
     mutating func identifier(_ key: String, of view: TableView) -> Located<String>? {

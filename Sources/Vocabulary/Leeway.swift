@@ -6,7 +6,7 @@ package enum Leeway: Sendable, Hashable {
     /// Milliseconds, 0 or more.
     case lasting(Int64)
 
-    /// Where the source does not say it: 24 h.
+    /// Where neither the source nor its kind says it: 24 h.
     package static let usual = Leeway.lasting(86_400_000)
     /// Of what the app's backend granted (`Purchase.manualStore`): no webhook is awaited.
     package static let none = Leeway.lasting(0)

@@ -33,7 +33,8 @@ package enum SourceKind: String, Sendable, CaseIterable {
                 mayLackName: true)
         case .googlePlay:
             SourceTraits(
-                authentications: [.token], namesApp: true, hasSecrets: false, mayLackName: true, namesTokens: true)
+                authentications: [.token], namesApp: true, hasSecrets: false, leeway: .lasting(3 * 86_400_000),
+                mayLackName: true, namesTokens: true)
         case .stripe:
             SourceTraits(
                 authentications: [.signature, .none], namesApp: true, freshness: .seconds(300), mayLackName: true)
@@ -62,6 +63,9 @@ package struct SourceTraits: Sendable {
     /// How old a signature may be where the source does not say so; nil: of any age, because the vendor repeats what it
     /// signed once.
     package var freshness: Duration?
+    /// Where the source does not say it. Google's store keeps what could not be charged open, and says nothing of it, for
+    /// up to two days ("silent grace period", developer.android.com/google/play/billing/lifecycle/subscriptions).
+    package var leeway = Leeway.usual
     /// Whether its events may name no account, because a store itself sends them (Domain.md, "Nameless facts").
     package var mayLackName = false
     /// Whether its events name a purchase by tokens that follow one another: the ledger says which is whose.
@@ -116,7 +120,7 @@ package struct Source: Sendable, Hashable {
 
     package init(
         name: String, kind: SourceKind, authentication: Authentication, secrets: [Secret], app: String?,
-        defaultEnvironment: String?, freshness: Duration?, leeway: Leeway = .usual, ownership: Ownership? = nil,
+        defaultEnvironment: String?, freshness: Duration?, leeway: Leeway? = nil, ownership: Ownership? = nil,
         restore: RestoreStrategy = .transfer, merges: Bool = false, renamedEvents: [String: String] = [:],
         settings: KindSettings = .none, spooling: Spooling? = nil
     ) {
@@ -127,7 +131,7 @@ package struct Source: Sendable, Hashable {
         self.app = app
         self.environment = defaultEnvironment
         self.freshness = freshness
-        self.leeway = leeway
+        self.leeway = leeway ?? kind.traits.leeway
         self.ownership = ownership ?? kind.traits.ownerships.first ?? .exclusive
         self.restore = restore
         self.merges = merges

@@ -139,8 +139,8 @@ enum DatabaseAccess {
     ) async throws -> Int {
         let connection = try await Connection.open(settings)
         let outcome = try await connection.withSession { session throws(DatabaseError) in
-            if let refusal = try Durability.unsafeServer(on: session, isDeclared: isDeclared) {
-                return Result<Bool, Complaint>.failure(Complaint("\(refusal)"))
+            if let complaint = try Self.serverComplaint(on: session, isDeclared) {
+                return Result<Bool, Complaint>.failure(complaint)
             }
             return try Migrator.isUpToDate(on: session).mapError { Complaint("\($0)") }
         }
@@ -149,12 +149,21 @@ enum DatabaseAccess {
         return Migrator.newest
     }
 
+    /// Why a server must not be used. One that takes no changes is as good as none: later there may be another.
+    private static func serverComplaint(
+        on session: borrowing Session, _ isDeclared: Bool
+    ) throws(DatabaseError) -> Complaint? {
+        let refusal = try Durability.unsafeServer(on: session, isDeclared: isDeclared)
+        if case .readOnly = refusal { throw .connectFailed(reason: "\(Durability.Refusal.readOnly)") }
+        return refusal.map { Complaint("\($0)") }
+    }
+
     private static func migrate(
         _ settings: ConnectionSettings, _ isDeclared: Bool, _ onWait: @Sendable (MigrationError) -> Void
     ) async throws -> (from: Int, to: Int) {
         let connection = try await Connection.open(settings)
         let refusal = try await connection.withSession { session throws(DatabaseError) in
-            try Durability.unsafeServer(on: session, isDeclared: isDeclared).map { Complaint("\($0)") }
+            try serverComplaint(on: session, isDeclared)
         }
         if let refusal { throw refusal }
         let outcome = try await Migrator.migrate(on: connection, onWait: onWait)

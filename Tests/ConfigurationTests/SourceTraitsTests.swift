@@ -194,6 +194,8 @@ import Vocabulary
         #expect(leeway("") == .lasting(86_400_000) && leeway("leeway = \"off\"\n") == .off)
         #expect(leeway("leeway = \"0s\"\n") == .lasting(0) && leeway("leeway = \"90m\"\n") == .lasting(5_400_000))
         #expect(leeway("leeway = \"250ms\"\n", kind: "stripe") == .lasting(250))
+        // Google's store says nothing for up to two days.
+        #expect(leeway("", kind: "google-play") == .lasting(259_200_000))
         for wrong in ["\"-1s\"", "\"366d\"", "\"never\"", "true", "5"] {
             #expect(Self.check("apple", "leeway = \(wrong)\n").errors.count == 1, "\(wrong)")
         }

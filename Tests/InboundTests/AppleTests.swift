@@ -150,6 +150,10 @@ struct AppleTests {
         Row(
             "DID_FAIL_TO_RENEW/GRACE_PERIOD", "GRACE_PERIOD_STARTED", .gain, "IN_GRACE_PERIOD", data: [("status", "4")],
             renewal: grace, until: AppleFixtures.graceEnd),
+        // Apple does not say its end: its longest.
+        Row(
+            "DID_FAIL_TO_RENEW/GRACE_PERIOD", "GRACE_PERIOD_STARTED", .gain, "IN_GRACE_PERIOD", data: [("status", "4")],
+            until: AppleFixtures.expiresAt.advanced(byMilliseconds: 28 * 86_400_000)),
         Row(
             "DID_FAIL_TO_RENEW", "ENTERED_BILLING_RETRY", .loss, "ON_HOLD", over, data: [("status", "3")],
             until: overAt),
@@ -318,6 +322,27 @@ struct AppleTests {
                 data: row.data))
         #expect(event.type == row.means && event.facts.isEmpty)
         #expect(event.purchase?.product == nil && event.transaction != nil)
+    }
+
+    /// Oracle: real receipts, where `purchaseDate` of a renewal is the end of the period before, and a renewal is charged
+    /// up to a day before that.
+    @Test("What replaces a renewal that was paid ahead of its period is newer than it, also once that is refunded")
+    func replacedAhead() throws {
+        func purchasedAt(_ name: String, _ transaction: BodyEdit.Fields) throws -> Timestamp {
+            let event = try apple(AppleFixtures.notification(name, transaction: transaction))
+            return try #require(event.transaction?.purchasedAt)
+        }
+        let ahead = AppleFixtures.signedAt.milliseconds + 50_000_000
+        let first: BodyEdit.Fields = [("originalPurchaseDate", "1690000000000")]
+        let before = try purchasedAt("DID_RENEW", first + [("purchaseDate", "1699000000000")])
+        let renewed = try purchasedAt("DID_RENEW", first + [("purchaseDate", "\(ahead)")])
+        let replacing = try purchasedAt(
+            "DID_CHANGE_RENEWAL_PREF/UPGRADE",
+            first + [("purchaseDate", "\(AppleFixtures.signedAt.milliseconds)")])
+        let refunded = try purchasedAt(
+            "REFUND", first + [("purchaseDate", "\(ahead)"), ("isUpgraded", "true")] + Self.revoked)
+        #expect(before.milliseconds == 1_699_000_000_000)
+        #expect(before < renewed && renewed <= replacing && refunded < before)
     }
 
     /// Oracle: the pages of the four types: the transaction is the one that is refunded or asked about.

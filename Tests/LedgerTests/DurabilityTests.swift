@@ -4,7 +4,7 @@ import Testing
 
 @Suite struct DurabilityTests {
     private static let sound = Durability.Server(
-        fsync: "on", synchronousCommit: "on", standbys: "", version: 150_018)
+        fsync: "on", synchronousCommit: "on", standbys: "", version: 150_018, isReadOnly: false)
 
     @Test("A server is refused unless it keeps what it acknowledged, and waits for the standbys that it has")
     func refusals() {
@@ -27,5 +27,6 @@ import Testing
         #expect(refusal { $0.fsync = nil }?.contains("does not show fsync") == true)
         #expect(refusal({ $0.fsync = nil }, isDeclared: true) == nil)
         #expect(refusal { $0.version = 140_010 }?.contains("needs 15") == true)
+        #expect(refusal { $0.isReadOnly = true }?.contains("takes no changes") == true)
     }
 }

@@ -50,7 +50,7 @@ struct StatementCatalogueTests {
             Entry(TableSize.largest),
             Entry(Migrator.exists), Entry(Migrator.applied), Entry(Migrator.record), Entry(Migrator.schema),
             Entry(SharedLocks.others), Entry(SharedLocks.othersOfAny),
-            Entry(LedgerMark.statement), Entry(LedgerMark.isReadOnly), Entry(LedgerMark.lock),
+            Entry(LedgerMark.statement), Entry(LedgerMark.lock),
             Entry(IndexMigration.lock), Entry(IndexMigration.unlock), Entry(IndexMigration.existing),
             Entry(IndexMigration.withoutPart),
             Entry(LedgerForm.switched), Entry(SwitchGate.isSettled), Entry(SwitchGate.isFree),

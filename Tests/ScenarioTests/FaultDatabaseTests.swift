@@ -1,6 +1,7 @@
 import Foundation
 import TestSupport
 import Testing
+import Vocabulary
 
 extension FaultTests {
     @Test("PostgreSQL stopped for 20 s under load: 503 meanwhile, recovery without a restart, nothing lost")
@@ -25,6 +26,28 @@ extension FaultTests {
         #expect(load.waitForProgress(100))
 
         try expectRecovered(relay, load, receiver, process: process)
+    }
+
+    @Test("A server that takes no changes any more is none: journal and doctor name it, and it is found once it does")
+    func readOnly() throws {
+        let cluster = try TestCluster(durable: true)
+        let relay = try Relay.running([], storage: .given(try cluster.createDatabase()))
+        defer { relay.end() }
+        try cluster.psql("ALTER SYSTEM SET default_transaction_read_only = on")
+        try cluster.psql("SELECT pg_reload_conf()")
+        let isAway = try eventually {
+            _ = try relay.source().postOnce(Webhook("ACTIVATE", .user("u"), purchase: "subs_1"))
+            return try relay.get("/readyz").status == 503
+        }
+        #expect(isAway)
+        #expect(relay.waitForLine("database out of reach", "takes no changes") != nil)
+        let doctor = try relay.command("doctor", "--config", relay.configuration)
+        #expect(doctor.output.contains("takes no changes"), "\(doctor.output)")
+        #expect(!relay.lines.contains { $0.contains("database is back") })
+        try cluster.psql("ALTER SYSTEM RESET default_transaction_read_only")
+        try cluster.psql("SELECT pg_reload_conf()")
+        #expect(try eventually { try relay.get("/readyz").status == 200 })
+        #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
     }
 
     @Test("Connections of PostgreSQL killed again and again: nothing lost, nothing stuck")

@@ -79,7 +79,7 @@ package struct Apple: SourceAdapter {
             isTimeRepeated: true,
             yieldsProduct: AppleNames.isOfOnePayment(name),
             purchase: purchase,
-            transaction: try stated(transaction, details, end: end, status: meaning.status),
+            transaction: try stated(transaction, details, at: occurredAt, end: end, status: meaning.status),
             money: money(in: transaction, name)?.json,
             mayConvertTrial: meaning.type == AppleNames.renewed,
             facts: facts(
@@ -168,18 +168,30 @@ package struct Apple: SourceAdapter {
         let isGrace =
             status == .gracePeriod || name.type == "GRACE_PERIOD_EXPIRED"
             || name == AppleName("DID_FAIL_TO_RENEW", "GRACE_PERIOD") || stated.map { $0 > time } ?? false
-        let grace = isGrace ? stated : nil
-        return [transaction.time(.milliseconds("expiresDate")), grace].compactMap { $0 }.max()
+        let paid = transaction.time(.milliseconds("expiresDate"))
+        // Apple has sent the begin of a grace period without its end (developer.apple.com/forums/thread/792548). The
+        // end comes as a notification of its own.
+        let isUnsaid = isGrace && stated == nil && name.type != "GRACE_PERIOD_EXPIRED" && !AppleNames.isOfOnePayment(name)
+        let unsaid = isUnsaid ? paid?.advanced(byMilliseconds: longestGraceMilliseconds) : nil
+        return [paid, isGrace ? stated : nil, unsaid].compactMap { $0 }.max()
     }
 
+    /// 28 days, the longest grace period that an app can choose
+    /// (developer.apple.com/help/app-store-connect, "Enable Billing Grace Period").
+    private static let longestGraceMilliseconds: Int64 = 28 * 86_400_000
+
     private func stated(
-        _ transaction: BodyFields, _ details: AppleNames.Details, end: Timestamp?, status: String?
+        _ transaction: BodyFields, _ details: AppleNames.Details, at time: Timestamp, end: Timestamp?, status: String?
     ) throws(Unreadable) -> Transaction? {
         guard let id = try transaction.text("transactionId") else { return nil }
+        // A renewal is paid up to a day before the period of which `purchaseDate` is the begin. What is bought in that
+        // day is newer, and replaces it: then it comes before all others, whatever is said of it later (a refund).
+        let isReplaced = details.isUpgraded
+        let purchasedAt = isReplaced ? transaction.time(.milliseconds("originalPurchaseDate")) : nil
         return Transaction(
             storeTransactionID: id,
             storeOriginalTransactionID: try transaction.text("originalTransactionId"),
-            purchasedAt: transaction.time(.milliseconds("purchaseDate")),
+            purchasedAt: purchasedAt ?? transaction.time(.milliseconds("purchaseDate")).map { min($0, time) },
             effectiveNextRenewalAt: end,
             offerType: AppleNames.offer(details.offerType, discount: details.offerDiscountType),
             status: status)

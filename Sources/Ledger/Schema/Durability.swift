@@ -8,6 +8,8 @@ package enum Durability {
         case hidden(setting: String)
         case tooOld(version: Int32)
         case pooled
+        /// It may be promoted, or the next connection lead to another server.
+        case readOnly
 
         package var description: String {
             switch self {
@@ -24,6 +26,8 @@ package enum Durability {
                 "the connection goes through a proxy that changes the server session between transactions "
                     + "(PgBouncer in transaction mode?); connect to PostgreSQL itself or use session pooling, "
                     + "or let [database] pooling = \"transaction\" say so (posthouse-operate(7), \"Poolers\")"
+            case .readOnly:
+                "the server takes no changes (a standby, or default_transaction_read_only is on)"
             }
         }
     }
@@ -36,13 +40,16 @@ package enum Durability {
         var standbys: String?
         /// `server_version_num`
         var version: Int32
+        /// It is a standby, or the role, the database or the server has that default.
+        var isReadOnly: Bool
     }
 
     static let settings = Statement<(), Server>(
         "durability_settings",
         """
         SELECT current_setting('fsync', true), current_setting('synchronous_commit'),
-               current_setting('synchronous_standby_names', true), current_setting('server_version_num')::integer
+               current_setting('synchronous_standby_names', true), current_setting('server_version_num')::integer,
+               current_setting('transaction_read_only')::boolean
         """, row: Server.init)
 
     /// Checks the server of each new connection, because a failover leads to another server with its own settings. One
@@ -67,7 +74,7 @@ package enum Durability {
         if server.synchronousCommit == "off" || (server.synchronousCommit == "local" && hasStandbys) {
             return .unsafe(setting: "synchronous_commit", value: server.synchronousCommit)
         }
-        return nil
+        return server.isReadOnly ? .readOnly : nil
     }
 }
 

@@ -13,9 +13,6 @@ package struct LedgerMark: Sendable, Hashable {
         """
         SELECT (extract(epoch FROM applied_at) * 1000000)::bigint FROM schema_migrations ORDER BY version LIMIT 1
         """)
-    /// Whether the server takes no changes: it is a standby, or the role or the database has that default.
-    static let isReadOnly = Statement<(), Bool>(
-        "ledger_is_read_only", "SELECT current_setting('transaction_read_only')::boolean")
     static let lock = Statement<Int64, Bool>("ledger_mark_lock", "SELECT pg_try_advisory_xact_lock($1)")
 
     package static func read(from pool: Pool) async throws(DatabaseError) -> LedgerMark {
@@ -48,7 +45,6 @@ package struct LedgerMark: Sendable, Hashable {
             if let refusal = try Durability.unsafeServer(on: session, isDeclared: isDeclared) {
                 return ("\(refusal)", nil)
             }
-            if try session.run(Self.isReadOnly, ()).first == true { return (Self.readOnly, nil) }
             // A database without a ledger has no table to read.
             guard try session.run(Migrator.exists, ()).first == true else { return (nil, nil) }
             if settings.user != former, let missing = try session.run(MissingPrivilege.statement, ()).first {
@@ -84,8 +80,6 @@ package struct LedgerMark: Sendable, Hashable {
         }
     }
 
-    private static let readOnly =
-        "it leads to a server that takes no changes (a standby, or default_transaction_read_only is on)"
     private static func lacking(_ missing: MissingPrivilege) -> String {
         "its role lacks the privilege \(missing.privilege) of \(missing.object); posthouse doctor with that url names "
             + "all that it lacks"
