@@ -93,7 +93,7 @@ struct EraseCauseTests {
                 """)
             for statement in [EraseScans.attemptWords, EraseScans.foundAttemptWords] {
                 let plan = try PlannedStatement(statement).plan(
-                    with: ["'bob'", "-354285", "2567682"], planning: .eachTime, isRun: true, in: ledger)
+                    with: ["'bob'", "-30610224000", "221847724800"], planning: .eachTime, isRun: true, in: ledger)
                 let scans = plan.filter { $0.contains("Scan") && !$0.contains("never executed") }
                 #expect(scans.contains { $0.contains("integration_at_idx") }, "\(plan.joined(separator: "\n"))")
             }

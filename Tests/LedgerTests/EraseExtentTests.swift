@@ -124,6 +124,49 @@ struct EraseExtentTests {
         }
     }
 
+    @Test("A device that the user has logged out of goes with the user; one that is another user's, too, stays")
+    func loggedOut() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
+            func login(_ device: String, _ user: String?, at: Int64) async {
+                let scope = Scope(source: "shop", app: "app.one", environment: "PRODUCTION")
+                await daemon.record([
+                    Event(
+                        scope: scope, vendorEventID: "\(device)-\(at)", name: "LINK", type: "LINK",
+                        holder: .anonymous(device), occurredAt: seconds(at), purchase: nil, transaction: nil,
+                        links: [HolderLink(anonymousID: device, userID: user, until: nil)], body: Array("{}".utf8))
+                ])
+            }
+            for (device, purchase) in [("tablet-7d1e", "subs_1"), ("phone-51aa", "subs_2")] {
+                let facts = [
+                    Fact.activate(.anonymous(device), seconds(1), until: seconds(10_000)),
+                    .activate(Self.ann, seconds(20), until: seconds(10_000)),
+                ]
+                await daemon.record([.stating(facts[0], purchase: purchase, transaction: "t_\(purchase)")])
+                await login(device, "ann", at: 10)
+                await daemon.record([.stating(facts[1], purchase: purchase, transaction: "t_\(purchase)")])
+                await login(device, nil, at: 30)
+            }
+            let later = Fact.activate(.anonymous("phone-51aa"), seconds(40), until: seconds(10_000))
+            await daemon.record([.stating(later, purchase: "subs_3", transaction: "t_subs_3")])
+            let bobs = Fact.activate(Self.bob, seconds(50), until: seconds(10_000))
+            await daemon.record([.stating(bobs, purchase: "subs_3", transaction: "t_subs_3")])
+
+            let erasure = try await Erasure.start(Self.ann, source: nil, isDry: false, in: daemon.pool)
+            #expect(erasure.sharedInstalls == [.anonymous("phone-51aa")])
+            _ = try await erasure.run(in: daemon.pool) { _ in }
+            #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
+            func named(_ device: String) throws -> String {
+                try ledger.psql(
+                    """
+                    SELECT count(*) FROM events WHERE convert_from(body, 'UTF8') LIKE '%\(device)%' OR holder = 'anon:\(device)'
+                    """)
+            }
+            #expect(try named("tablet-7d1e") == "0")
+            #expect(try named("phone-51aa") != "0")
+        }
+    }
+
     @Test("In quarantine a short id is looked for as in others' webhooks; as a word only in what is not JSON")
     func shortIDs() async throws {
         try await TestLedger.run { ledger in

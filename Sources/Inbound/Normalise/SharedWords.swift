@@ -1,6 +1,6 @@
 /// The common words of all sources for what each vendor spells its own way (Domain.md, "Messages"). They are
 /// Purchasely's, api_version 3.
-enum SharedWords {
+package enum SharedWords {
     // MARK: Stores
 
     static let apple = "APPLE_APP_STORE"
@@ -11,7 +11,7 @@ enum SharedWords {
 
     /// A store by any vendor's spelling, in any case. An unknown store is written in upper case, so that a purchase has
     /// one key however its store is written.
-    static func store(_ spelling: String) -> String {
+    package static func store(_ spelling: String) -> String {
         let word = upperCased(spelling)
         return switch word {
         case "APP_STORE", "APPLE", "APPSTORE", "IOS", "MAC_APP_STORE", apple: apple
@@ -28,7 +28,7 @@ enum SharedWords {
     static let sandbox = "SANDBOX"
 
     /// An environment by any vendor's spelling, in any case. An unknown one is written in upper case.
-    static func environment(_ spelling: String) -> String {
+    package static func environment(_ spelling: String) -> String {
         let word = upperCased(spelling)
         return switch word {
         case "PROD", production: production

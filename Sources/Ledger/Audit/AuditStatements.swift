@@ -80,7 +80,7 @@ enum AuditStatements {
     static let messages = Statement<(Int64, Int64, Int32), Message>(
         "audit_messages",
         """
-        SELECT m.id, (extract(epoch FROM m.created_at) * 1000)::bigint, m.integrations,
+        SELECT m.id, floor(extract(epoch FROM m.created_at) * 1000)::bigint, m.integrations,
                e.id IS NULL AND m.event >= coalesce((SELECT min(p.id) << 32 FROM periods p), 0),
                e.source, coalesce(m.key, e.key), e.vendor_event_id, e.key, coalesce(t.purchase, e.purchase)
         FROM (SELECT * FROM messages WHERE id > $1 AND id <= $2 ORDER BY id LIMIT $3) AS m

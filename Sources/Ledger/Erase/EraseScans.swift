@@ -170,22 +170,22 @@ enum EraseScans {
     /// Erases what receivers answered to any message, because they quote what they were sent; the status stays. Returns
     /// the message; the statements for other texts return 0 where there is none. Nothing is kept of an answer that
     /// accepted, so the index of failed attempts has all that is to be read.
-    static let attemptWords = Statement<(String, Int32, Int32), Int64>(
+    static let attemptWords = Statement<(String, Int64, Int64), Int64>(
         "erase_attempt_words",
         """
         UPDATE attempts SET failure = NULL
-        WHERE at >= (date '1970-01-01' + $2)::timestamp AT TIME ZONE 'UTC'
-          AND at < (date '1970-01-01' + $3)::timestamp AT TIME ZONE 'UTC' AND outcome <> 'accepted'
+        WHERE at >= to_timestamp($2::double precision) AND at < to_timestamp($3::double precision)
+          AND outcome <> 'accepted'
           AND \(quotes("failure"))
         RETURNING message
         """)
 
-    static let foundAttemptWords = Statement<(String, Int32, Int32), Int64>(
+    static let foundAttemptWords = Statement<(String, Int64, Int64), Int64>(
         "erase_found_attempt_words",
         """
         SELECT message FROM attempts
-        WHERE at >= (date '1970-01-01' + $2)::timestamp AT TIME ZONE 'UTC'
-          AND at < (date '1970-01-01' + $3)::timestamp AT TIME ZONE 'UTC' AND outcome <> 'accepted'
+        WHERE at >= to_timestamp($2::double precision) AND at < to_timestamp($3::double precision)
+          AND outcome <> 'accepted'
           AND \(quotes("failure"))
         """)
 

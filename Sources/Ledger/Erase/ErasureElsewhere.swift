@@ -180,11 +180,8 @@ extension Erasure {
         let edges = [Self.dayMin] + days + (days.last.map { [$0 + 1] } ?? []) + [Self.dayMax]
         var found = 0
         for (from, to) in zip(edges, edges.dropFirst()) {
-            let statement = isDry ? EraseScans.foundAttemptWords : EraseScans.attemptWords
-            let count: Int? = try await unlessShared(in: pool) { session throws(DatabaseError) in
-                try session.run(statement, (expression, from, to)).count { !own.messages.contains($0) }
-            }
-            guard let count else { return nil }
+            let day = Int64(from) * Self.daySeconds..<Int64(to) * Self.daySeconds
+            guard let count = try await eraseWords(expression, during: day, in: pool, besides: own) else { return nil }
             found += count
         }
         let statement = isDry ? EraseScans.foundLastWords : EraseScans.lastWords
@@ -193,6 +190,31 @@ extension Erasure {
         }
         return count.map { found + $0 }
     }
+
+    /// Erases what receivers answered in seconds since 1970, in halves where the server cannot look through so many in
+    /// time.
+    private func eraseWords(
+        _ expression: String, during seconds: Range<Int64>, in pool: Pool, besides own: Own
+    ) async throws(DatabaseError) -> Int? {
+        let statement = isDry ? EraseScans.foundAttemptWords : EraseScans.attemptWords
+        do throws(DatabaseError) {
+            return try await unlessShared(in: pool) { session throws(DatabaseError) in
+                try session.run(statement, (expression, seconds.lowerBound, seconds.upperBound))
+                    .count { !own.messages.contains($0) }
+            }
+        } catch  where error.isStatementTimeout && seconds.count > 1 {
+            let middle = seconds.lowerBound + Int64(seconds.count / 2)
+            guard
+                let first = try await eraseWords(
+                    expression, during: seconds.lowerBound..<middle, in: pool, besides: own),
+                let second = try await eraseWords(
+                    expression, during: middle..<seconds.upperBound, in: pool, besides: own)
+            else { return nil }
+            return first + second
+        }
+    }
+
+    private static let daySeconds: Int64 = 86_400
 
     /// Days since 1970 of the years 1000 and 9000, well within PostgreSQL's dates and timestamps.
     private static let (dayMin, dayMax): (Int32, Int32) = (-354_285, 2_567_682)

@@ -48,8 +48,8 @@ package struct ExportWalk: Sendable {
         return found
     }
 
-    /// The lines of purchases. Where the database cannot read something, they are read in halves, and the purchase that
-    /// it belongs to is left out.
+    /// The lines of purchases. Where the database cannot read something, or all of them in time, they are read in halves,
+    /// and a purchase of what it cannot read is left out.
     private mutating func lines(
         of purchases: [Identifier], in pool: Pool
     ) async throws(DatabaseError) -> [ImportLine] {
@@ -59,7 +59,9 @@ package struct ExportWalk: Sendable {
             incomplete += page.incomplete
             return page.lines
         } catch {
-            guard error.isOfWhatIsRead, unreadable.count < Limits.exportUnreadableMax else { throw error }
+            let isTooMuch = error.isStatementTimeout && purchases.count > 1
+            guard isTooMuch || error.isOfWhatIsRead && unreadable.count < Limits.exportUnreadableMax
+            else { throw error }
             if purchases.count == 1 {
                 unreadable.append((purchases[0], "\(error)"))
                 return []

@@ -1,25 +1,27 @@
 package import Postgres
 package import Vocabulary
 
-/// Integrations as the commands see them: the configured ones with their rows, and all that the database knows.
+/// Integrations as the commands see them: the configured ones with their rows, and all that the database knows. Only a
+/// daemon takes a name up: from then on messages are put into the queue for it, and `posthouse status` shows it.
 package struct NamedIntegrations: Sendable {
-    /// Configured, in the order of the file.
+    /// Configured, in the order of the file, and taken up by a daemon.
     package let routes: [RoutedIntegration]
-    /// Every name that was ever configured.
+    /// Configured, and taken up by none yet.
+    package let untaken: [String]
+    /// Every name that a daemon has taken up.
     package let rows: [String: Int32]
 
-    /// Inserts the configured names into the database, as a daemon does when it starts.
     package static func read(
         _ configured: [Integration], in pool: Pool
     ) async throws(DatabaseError) -> NamedIntegrations {
         try await pool.withSession { session throws(DatabaseError) in
-            _ = try session.execute(QueueStatements.nameIntegrations, configured.map(\.name).sorted())
             let known = try session.run(Pauses.names, ())
             let rows = Dictionary(firstOf: known.map { row, name in (name, row) })
             let routes = configured.compactMap { integration in
                 rows[integration.name].map { RoutedIntegration(row: $0, integration: integration) }
             }
-            return NamedIntegrations(routes: routes, rows: rows)
+            let untaken = configured.map(\.name).filter { rows[$0] == nil }
+            return NamedIntegrations(routes: routes, untaken: untaken, rows: rows)
         }
     }
 

@@ -6,7 +6,7 @@ package enum Pauses {
     package enum Change: Sendable {
         case changed
         case unchanged
-        case unknown(known: [String])
+        case unknown
     }
 
     /// The reason of a pause by hand; every other one is a receiver's answer.
@@ -31,7 +31,7 @@ package enum Pauses {
         try await pool.withSession { session throws(DatabaseError) in
             let known = try session.run(names, ())
             guard let (row, _) = known.first(where: { _, known in known == name }) else {
-                return .unknown(known: known.map { _, name in name })
+                return .unknown
             }
             return try session.transaction { session throws(DatabaseError) in
                 let changed =

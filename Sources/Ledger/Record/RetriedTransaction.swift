@@ -18,7 +18,7 @@ extension Pool {
                 return try await withSession { session throws(DatabaseError) in
                     try session.decidedTransaction { session throws(DatabaseError) in try body(session) }
                 }
-            } catch  where error.isRetryable && attempt < Recorder.collisionsMax {
+            } catch  where error.isRetryable && attempt < (error.isStatementTimeout ? 2 : Recorder.collisionsMax) {
                 continue
             }
         }

@@ -32,9 +32,7 @@ struct DiscardCommand: AsyncParsableCommand {
     func run() async throws {
         try await LedgerCommand.run(file) { configuration, pool in
             let names = try await NamedIntegrations.read(configuration.integrations, in: pool)
-            guard let row = names.rows[name] else {
-                throw LedgerCommand.unknownIntegration(name, known: names.rows.keys)
-            }
+            guard let row = names.rows[name] else { throw names.unknown(name) }
             if dead { return try await dropDead(row, pool) }
             let waiting = try await Discard.look(row, in: pool)
             var discarded = 0

@@ -2,6 +2,7 @@ import ArgumentParser
 import Configuration
 import JSONText
 import Ledger
+import Observing
 import Postgres
 import Vocabulary
 
@@ -18,8 +19,8 @@ struct EraseCommand: AsyncParsableCommand {
             anonymous ids known to be that user. What waits of the person is given up and sent to nobody. A late \
             duplicate of an erased webhook is still recognised, by a salted hash. Erase the person at the platform \
             first: an event that it sends afterwards is stored as a new one. It ends by looking through the whole \
-            database again, and exits 1 if anything is left. The journal, backups and what was delivered are not in \
-            the database.
+            database again, and exits 1 if anything is left, or if webhooks wait in this machine's spool. The journal, \
+            backups, other machines' spools and what was delivered are not in the database.
             """)
 
     @OptionGroup var file: ConfigurationOption
@@ -42,15 +43,17 @@ struct EraseCommand: AsyncParsableCommand {
             let holder = user.map { Holder.user($0) } ?? .anonymous(anonymous ?? "")
             let erasure = try await Erasure.start(holder, source: source, isDry: dryRun, in: pool)
             for install in erasure.sharedInstalls {
-                Terminal.complain(
-                    "anonymous id \(install.id) is known to be somebody else, too: what is stored under it stays, without "
-                        + "the user's name; posthouse erase --anonymous \(install.id) erases it")
+                let text = """
+                    anonymous id \(install.id) is known to be somebody else, too: what is stored under it stays, without \
+                    the user's name; posthouse erase --anonymous \(install.id) erases it
+                    """
+                Terminal.complain(PlainText.harmless(text))
             }
             let end = ContinuousClock.now + Self.patience
             if !dryRun, erasure.holders.count > 1 {
                 // What leads to the others is erased before the last stage, and nobody would find them again.
                 let names = erasure.holders.map(\.storageKey).joined(separator: ", ")
-                Terminal.complain("erasing \(names): if it is cut off, run it again for each of them")
+                Terminal.complain(PlainText.harmless("erasing \(names): if it is cut off, run it again for each of them"))
             }
             var done = try await erase(erasure, in: pool)
             var left: Erasure.Tally?
@@ -82,7 +85,20 @@ struct EraseCommand: AsyncParsableCommand {
             if let left, left.total > 0 {
                 throw Complaint("\(left.total) places name it again: something came meanwhile; \(again)")
             }
+            if !dryRun { try Self.requireEmptySpool(configuration, again) }
         }
+    }
+
+    /// What waits on this machine's disk is not in the database yet, and may be the person's.
+    private static func requireEmptySpool(_ configuration: Configuration, _ again: String) throws {
+        let spool = SpoolState(configuration)
+        let count = spool.files.count + spool.damaged.count
+        guard count > 0 || !spool.unreadable.isEmpty else { return }
+        throw Complaint(
+            """
+            webhooks wait in this machine's spool (\(configuration.spool.directory)), and may be of this person; once \
+            posthouse spool shows none, \(again)
+            """)
     }
 
     private func erase(_ erasure: Erasure, in pool: Pool) async throws -> Erasure.Tally {
@@ -118,9 +134,9 @@ struct EraseCommand: AsyncParsableCommand {
         let stored = done.parts.filter { _, count in count > 0 }
         let parts = stored.map { name, count in "\(name) \(count)" }.joined(separator: ", ")
         guard !parts.isEmpty else {
-            return Terminal.say("nothing is \(done.isComplete ? "stored" : "erased yet") of \(names)")
+            return Terminal.say(PlainText.harmless("nothing is \(done.isComplete ? "stored" : "erased yet") of \(names)"))
         }
-        Terminal.say("\(dryRun ? "would be erased" : "erased") of \(names): \(parts)")
+        Terminal.say(PlainText.harmless("\(dryRun ? "would be erased" : "erased") of \(names): \(parts)"))
         if let left, left.total == 0 { Terminal.say("searched again: nothing is left") }
     }
 }

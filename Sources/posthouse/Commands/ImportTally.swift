@@ -1,4 +1,5 @@
 import Configuration
+import Inbound
 import JSONText
 import Ledger
 import Observing
@@ -42,13 +43,13 @@ struct ImportTally {
                 continue
             }
             do throws(ImportFault) {
-                let read = try ImportLine.read(bytes).line
-                if !read.scope.source.utf8.elementsEqual(source.name.utf8) {
+                let read = try ImportLine.read(bytes)
+                if !read.line.scope.source.utf8.elementsEqual(source.name.utf8) {
                     ofOthers += 1
-                } else if let fault = read.fault(in: source, at: now) {
+                } else if let fault = read.line.fault(in: source, at: now) ?? read.misspelling(in: source) {
                     leaveOut(line.number, fault)
                 } else {
-                    numbered.append((line.number, read))
+                    numbered.append((line.number, read.line))
                 }
             } catch {
                 leaveOut(line.number, "\(error)")
@@ -128,6 +129,23 @@ struct ImportTally {
             json.member("line", fault.number)
             json.member("reason", fault.reason)
         }
+    }
+}
+
+extension ReadImportLine {
+    /// Why no webhook would meet the line: platforms spell environments and stores in their own ways, and webhooks are
+    /// stored by one spelling. Nil: it is that one, or an export's line, whose words are the ledger's.
+    fileprivate func misspelling(in source: Source) -> String? {
+        if isMarked { return nil }
+        let environment = SharedWords.environment(line.scope.environment)
+        if !environment.utf8.elementsEqual(line.scope.environment.utf8),
+            source.environment?.utf8.elementsEqual(line.scope.environment.utf8) != true
+        {
+            return "the environment is written \"\(environment)\""
+        }
+        guard case .purchase(let stated) = line.subject else { return nil }
+        let store = SharedWords.store(stated.purchase.store)
+        return store.utf8.elementsEqual(stated.purchase.store.utf8) ? nil : "the store is written \"\(store)\""
     }
 }
 

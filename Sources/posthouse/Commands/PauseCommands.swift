@@ -30,11 +30,11 @@ private func setPause(
 ) async throws {
     try await LedgerCommand.run(file) { configuration, pool in
         let isChanged: Bool
-        let routes = try await NamedIntegrations.read(configuration.integrations, in: pool).routes
-        switch try await Pauses.set(name, isPaused: isPaused, routes: routes, in: pool) {
+        let names = try await NamedIntegrations.read(configuration.integrations, in: pool)
+        switch try await Pauses.set(name, isPaused: isPaused, routes: names.routes, in: pool) {
         case .changed: isChanged = true
         case .unchanged: isChanged = false
-        case .unknown(let known): throw LedgerCommand.unknownIntegration(name, known: known)
+        case .unknown: throw names.unknown(name)
         }
         if output.json {
             return Terminal.say { json in

@@ -1,6 +1,7 @@
 import ArgumentParser
 import JSONText
 import Ledger
+import Observing
 import Postgres
 import Vocabulary
 
@@ -129,7 +130,7 @@ struct RetryQuarantine: AsyncParsableCommand {
                 }
             }
         }
-        for (id, result) in results { Terminal.say("\(id) \(result.word): \(result.explanation)") }
+        for (id, result) in results { Terminal.say(PlainText.harmless("\(id) \(result.word): \(result.explanation)")) }
     }
 }
 

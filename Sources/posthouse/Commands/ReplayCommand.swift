@@ -110,7 +110,15 @@ extension NamedIntegrations {
 
     func route(_ name: String) throws -> RoutedIntegration {
         if let route = routes.first(where: { $0.integration.name == name }) { return route }
-        guard rows[name] != nil else { throw LedgerCommand.unknownIntegration(name, known: rows.keys) }
+        guard rows[name] != nil else { throw unknown(name) }
         throw Complaint("integration \(name) is not in the configuration any more: put it back first")
+    }
+
+    /// The complaint about a name that has no row.
+    func unknown(_ name: String) -> Complaint {
+        guard untaken.contains(name) else { return LedgerCommand.unknownIntegration(name, known: rows.keys) }
+        return Complaint(
+            "no daemon has taken up the integration \(name) yet: systemctl reload posthouse, or start one, and run this "
+                + "again")
     }
 }
