@@ -78,7 +78,8 @@ package final class SpoolOpening: Sendable {
             case .open(let spool): return spool
             case .closed: return nil
             case .unneeded(let attempts):
-                guard (try? await Task.sleep(for: attempts.pause)) != nil else { return nil }
+                // A reload may need it any time, and what it takes then is to be recorded soon; no disk is asked.
+                guard (try? await Task.sleep(for: min(attempts.pause, .seconds(1)))) != nil else { return nil }
             case .away(_, let attempts):
                 guard (try? await Task.sleep(for: attempts.pause)) != nil else { return nil }
                 await attempt(attempts)

@@ -24,16 +24,17 @@ struct HolderChangeTests {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon([.named("all")])
             var orders: [(environment: String, order: [Int])] = []
-            for (index, order) in permutations(Array(events.indices)).filter(isPlayed).enumerated() {
-                for isBatch in [false, true] {
-                    let environment = "\(isBatch ? "batch" : "single")\(index)"
-                    orders.append((environment, order))
-                    let played = order.map { events[$0](environment) }
-                    if isBatch {
-                        await daemon.record(played)
-                    } else {
-                        for event in played { await daemon.record([event]) }
-                    }
+            let played = permutations(Array(events.indices)).filter(isPlayed)
+            for (index, order) in played.enumerated() {
+                orders += [("single\(index)", order), ("batch\(index)", order)]
+                await daemon.record(order.map { events[$0]("batch\(index)") })
+            }
+            // One after the other in each environment, many environments at once: they concern different purchases.
+            let places = Array(played.enumerated())
+            for begin in stride(from: 0, to: places.count, by: 100) {
+                let some = places[begin..<min(begin + 100, places.count)]
+                for place in events.indices {
+                    await daemon.record(some.map { index, order in events[order[place]]("single\(index)") })
                 }
             }
             #expect(daemon.log.warnings == [], sourceLocation: sourceLocation)
@@ -334,6 +335,33 @@ struct HolderChangeTests {
             let daemon = try await ledger.daemon()
             await daemon.record(
                 twoTransactions + [change(.move(from: [Self.a], to: Self.b, isNative: true), at: 100)("E")])
+            #expect(try ledger.psql("SELECT store_transaction_id FROM transfers") == "second")
+        }
+    }
+
+    @Test("A transfer names no order of which nothing is known but that it was voided", arguments: [false, true])
+    func voidedTransaction(isOneBatch: Bool) async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            var voided = gain(Self.a, "s1", at: 60, transaction: "first")("E")
+            voided.transaction = Transaction(
+                storeTransactionID: "first", storeOriginalTransactionID: "first", purchasedAt: nil,
+                effectiveNextRenewalAt: nil, offerType: nil, status: nil)
+            let moved = change(.move(from: [Self.a], to: Self.b, isNative: true), at: 100)("E")
+            let events = [gain(Self.a, "s1", at: 50, transaction: "second")("E"), voided].map { event in
+                var event = event
+                if let purchase = event.purchase {
+                    event.purchase = Purchase(
+                        key: purchase.key, kind: purchase.kind, store: "GOOGLE_PLAY_STORE", product: nil, plan: nil,
+                        subscriptionID: nil)
+                }
+                return event
+            }
+            if isOneBatch {
+                await daemon.record(events + [moved])
+            } else {
+                for event in events + [moved] { await daemon.record([event]) }
+            }
             #expect(try ledger.psql("SELECT store_transaction_id FROM transfers") == "second")
         }
     }

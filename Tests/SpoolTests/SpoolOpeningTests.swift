@@ -87,6 +87,18 @@ struct SpoolOpeningTests {
         #expect(opening.current == nil && opening.obstacle == nil && afterwards == nil)
     }
 
+    @Test("What a reload opens is there at once for who waits, however long the pauses are")
+    func needed() async throws {
+        let place = try Place()
+        try place.clear()
+        let opening = place.unneeded(every: .seconds(100_000))
+        let waiting = Task { await opening.opened() }
+        try await Task.sleep(for: .milliseconds(200))
+        try await opening.open()
+        #expect(await waiting.value != nil)
+        await opening.close()
+    }
+
     @Test("Closed or given up while it is away, it is not waited for")
     func closed() async throws {
         let place = try Place()

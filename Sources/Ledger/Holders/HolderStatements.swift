@@ -155,7 +155,8 @@ enum HolderStatements {
         FROM unnest($1) AS p (id)
         CROSS JOIN LATERAL (
             SELECT * FROM transactions t WHERE t.purchase = p.id AND t.store_transaction_id <> 'posthouse.import'
-            ORDER BY coalesce(t.purchased_at_ms, least(t.effective_next_renewal_at_ms, t.as_of_ms)) DESC,
+            ORDER BY \(AccessEnd.isVoided(of: "p.id")), coalesce(t.purchased_at_ms,
+                least(t.effective_next_renewal_at_ms, t.as_of_ms)) DESC,
                 t.as_of_ms DESC, t.as_of_event DESC LIMIT 1
         ) AS t
         """, row: transaction)

@@ -72,7 +72,7 @@ enum AccessEnd {
         """
     }
 
-    private static func isVoided(of purchase: SQL) -> SQL {
+    static func isVoided(of purchase: SQL) -> SQL {
         """
         (purchased_at_ms IS NULL AND effective_next_renewal_at_ms IS NULL AND CASE
             WHEN status IS NULL THEN 'GOOGLE_PLAY_STORE'

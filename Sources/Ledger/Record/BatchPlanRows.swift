@@ -84,8 +84,15 @@ extension BatchPlan {
         /// later statement about the same one, as it is stored.
         func isNewer(than other: TransactionRow) -> Bool {
             let isSame = transaction.storeTransactionID.hasSameBytes(as: other.transaction.storeTransactionID)
+            if !isSame, isVoided != other.isVoided { return other.isVoided }
             if !isSame, began != other.began { return began > other.began }
             return (asOf, asOfEvent) > (other.asOf, other.asOfEvent)
+        }
+
+        /// Nearly as `AccessEnd` has it, which also looks at the store.
+        private var isVoided: Bool {
+            transaction.purchasedAt == nil && transaction.effectiveNextRenewalAt == nil
+                && (transaction.status ?? "REVOKED") == "REVOKED"
         }
 
         /// Nearly as `AccessEnd` has it, which also looks at the other renewals.

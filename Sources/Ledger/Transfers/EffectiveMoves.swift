@@ -53,14 +53,31 @@ struct EffectiveMoves {
     }
 
     private mutating func judge(_ move: KeptMove) {
-        let effect = effect(of: move)
+        let isLink = isLink(move)
+        let effect = effect(of: move, isLink: isLink)
         if let effect {
             effects.append(effect)
             known.record(effect.reading, isNaming: false)
         }
-        if known.isNaming(move, isEffective: effect != nil) {
-            names.append(known.name(by: move))
+        if let name = name(by: move, isLink: isLink, isEffective: effect != nil) { names.append(name) }
+    }
+
+    /// Whether the move says who an own holder is. One that somebody gave the purchase to (a restore to an install) has
+    /// it like any account: then it is a login.
+    private func isLink(_ move: KeptMove) -> Bool {
+        guard known.isLink(move) else { return false }
+        let account = account(at: move.at).account
+        return account?.kind != .gain || account?.holder != move.from
+    }
+
+    /// Whom a move names: nameless facts after it may be of its new holder.
+    private func name(by move: KeptMove, isLink: Bool, isEffective: Bool) -> HolderName? {
+        guard known.mayLackName else { return nil }
+        if isLink {
+            return known.isOwn(move.to)
+                ? nil : HolderName(at: move.at, kind: .link, holder: move.to, about: move.from)
         }
+        return isEffective ? HolderName(at: move.at, kind: .gain, holder: move.to) : nil
     }
 
     private mutating func resolve(_ fact: NamelessFact) {
@@ -101,8 +118,7 @@ struct EffectiveMoves {
         known.account(by: names.isEmpty ? known.names : (known.names + names).sorted(), at: time)
     }
 
-    private func effect(of move: KeptMove) -> Effect? {
-        let isLink = known.isLink(move)
+    private func effect(of move: KeptMove, isLink: Bool) -> Effect? {
         if isLink, !account(at: move.at).isAbout(move) { return nil }
         guard let from = isLink ? soleHolder(at: move.at) ?? move.from : move.from ?? soleHolder(at: move.at),
             from != move.to
@@ -116,7 +132,11 @@ struct EffectiveMoves {
         if move.isLogin, until < move.at { return nil }
         // A link says who somebody is, not that the purchase goes on: what has ended does not pass on by it.
         if isLink, newest?.isOn != true || until <= move.at { return nil }
-        return effect(of: move, from: from, until: until, isTenureFree: false)
+        // Every loss of such a source ends the purchase, and none is half of a transfer: what is unpaid or paused passes
+        // on without access, which what is paid next gives.
+        let isEnded = known.mayLackName && newest?.isOn != true
+        let end = isEnded ? min(until, move.at.advanced(byMilliseconds: -1)) : until
+        return effect(of: move, from: from, until: end, isTenureFree: false)
     }
 
     private func effect(of move: KeptMove, from: Holder, until: Timestamp?, isTenureFree: Bool) -> Effect {

@@ -24,6 +24,10 @@ package struct HolderName: Sendable, Hashable, Comparable {
             }
         }
 
+        /// Whether it may name one of the purchase's own holders: an install that the app gave, or to which a restore
+        /// gave the purchase.
+        var mayNameOwn: Bool { self == .given || self == .gain }
+
         package static func < (left: Kind, right: Kind) -> Bool { left.rawValue < right.rawValue }
     }
 

@@ -57,18 +57,6 @@ extension PurchaseState {
 
     var effects: [EffectiveMoves.Effect] { moves.isEmpty ? [] : EffectiveMoves(self).effects }
 
-    /// Whether nameless facts after the move are of its new holder.
-    func isNaming(_ move: KeptMove, isEffective: Bool) -> Bool {
-        mayLackName && (isEffective || isLink(move)) && !isOwn(move.to)
-    }
-
-    /// Whom a move names.
-    func name(by move: KeptMove) -> HolderName {
-        isLink(move)
-            ? HolderName(at: move.at, kind: .link, holder: move.to, about: move.from)
-            : HolderName(at: move.at, kind: .gain, holder: move.to)
-    }
-
     mutating func insert(_ move: KeptMove) {
         let index = moves.firstIndex { $0 >= move } ?? moves.endIndex
         if index == moves.endIndex || moves[index] != move { moves.insert(move, at: index) }
@@ -123,11 +111,8 @@ extension PurchaseState {
         let judged = EffectiveMoves(self)
         while isMoveDue() {
             let move = moves.removeFirst()
-            let effect = judged.effects.first { $0.move == move }
-            if let effect { record(effect.reading, isNaming: false) }
-            if isNaming(move, isEffective: effect != nil) {
-                insert(name(by: move))
-            }
+            if let effect = judged.effects.first(where: { $0.move == move }) { record(effect.reading, isNaming: false) }
+            for name in judged.names where name.at == move.at && name.holder == move.to { insert(name) }
         }
         // In the same order as the list that they are taken from.
         for resolved in judged.resolved where isFactDue() {

@@ -114,9 +114,12 @@ extension PurchaseState {
     func isLink(_ move: KeptMove) -> Bool { move.from.map(isOwn) ?? false }
 
     /// Whether the move is a link that can never count, whatever else arrives: somebody was given the purchase by name
-    /// before it.
+    /// before it, and not its subject.
     func isIdle(_ move: KeptMove) -> Bool {
-        isLink(move) && names.contains { $0.kind == .gain && $0.at <= move.at }
+        guard isLink(move) else { return false }
+        let given = names.filter { $0.kind == .gain && $0.at <= move.at }
+        return !given.isEmpty && !given.contains { $0.holder == move.from }
+            && !moves.contains { $0.at <= move.at && $0.to == move.from }
     }
 
     /// Whose nameless facts are at a time.
@@ -175,7 +178,7 @@ extension PurchaseState {
             own[index].isGiven = own[index].isGiven || new.isGiven
         } else {
             own.insert(new, at: index)
-            names.removeAll { $0.holder == new.holder && $0.kind != .given }
+            names.removeAll { $0.holder == new.holder && !$0.kind.mayNameOwn }
             if own.count > Self.ownMax { forgetOwnHolder() }
         }
     }
@@ -192,7 +195,7 @@ extension PurchaseState {
     }
 
     mutating func insert(_ name: HolderName) {
-        guard mayLackName, name.kind == .given || !isOwn(name.holder) else { return }
+        guard mayLackName, name.kind.mayNameOwn || !isOwn(name.holder) else { return }
         let index = names.firstIndex { !($0 < name) } ?? names.endIndex
         if index == names.endIndex || names[index] != name { names.insert(name, at: index) }
     }

@@ -70,12 +70,17 @@ struct Timeline {
     }
 
     /// Whether the register is that of an own holder, and somebody else was stated to have the purchase or not to have
-    /// it since.
+    /// it since. What a move took from that other, to give it to the own holder, is no such statement.
     private func isReplaced(_ register: Register) -> Bool {
         func isOwn(_ holder: Holder) -> Bool { own.contains { $0.holder == holder } }
+        func isGiver(_ other: Register) -> Bool {
+            register.isOn && register.holder == newestGranted && other.at == register.at
+                && effects.contains { $0.move.at == other.at && $0.move.to == register.holder && $0.from == other.holder }
+        }
         guard isOwn(register.holder) else { return false }
         return registers.contains { other in
             !isOwn(other.holder) && other.isTenureFree == register.isTenureFree && other.at >= register.at
+                && !isGiver(other)
         }
     }
 
