@@ -6,6 +6,7 @@ is written twice."""
 import concurrent.futures
 import dataclasses
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -136,10 +137,22 @@ class Program:
     def _sanitizers(self) -> list[str]:
         return ["-sanitize=fuzzer,address" if self.address else "-sanitize=fuzzer"]
 
+    def _command_file(self, module: str) -> pathlib.Path:
+        """The command that an object was compiled by."""
+        return self.out / f"{module}.command"
+
     def _is_current(self, module: str) -> bool:
-        output = self._object(module)
-        files = [*sources(module, self.libraries), self.libraries.build / "debug.yaml"]
-        return output.is_file() and all(file.stat().st_mtime < output.stat().st_mtime for file in files)
+        output, command = self._object(module), self._command_file(module)
+        if not output.is_file() or not command.is_file() or command.read_text() != " ".join(self.command(module)):
+            return False
+        files = sources(module, self.libraries)
+        return all(file.stat().st_mtime < output.stat().st_mtime for file in files)
+
+    def _compile(self, module: str) -> None:
+        _run(self.command(module), f"compiling {module}")
+        # The compiler leaves an object alone that would be the same.
+        os.utime(self._object(module))
+        self._command_file(module).write_text(" ".join(self.command(module)))
 
     def build(self, jobs: int) -> None:
         """Brings the program up to date; does nothing where it is."""
@@ -151,7 +164,7 @@ class Program:
                 due = [module for module in wave if is_stale or not self._is_current(module)]
                 if due:
                     print(f"compiling {', '.join(due)}", flush=True)
-                    list(pool.map(lambda module: _run(self.command(module), f"compiling {module}"), due))
+                    list(pool.map(self._compile, due))
                     is_stale = True
         objects = [self._object(module) for wave in WAVES for module in wave]
         newest = max(file.stat().st_mtime for file in objects)

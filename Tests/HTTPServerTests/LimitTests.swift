@@ -62,7 +62,7 @@ import Testing
 
     @Test func doesNotWaitForASlowHead() async throws {
         // Long enough for the first bytes to come on a busy machine.
-        try await withServer(limits: limits { $0.headTimeout = .seconds(30) }) { server in
+        try await withServer(limits: limits { $0.headTimeout = .seconds(12) }) { server in
             let silent = try RawClient(server.boundAddress)
             let slow = try RawClient(server.boundAddress)
             try await slow.send("GET /hello HT")
@@ -72,7 +72,7 @@ import Testing
     }
 
     @Test func doesNotWaitForASlowSecondHead() async throws {
-        try await withServer(limits: limits { $0.headTimeout = .seconds(30) }) { server in
+        try await withServer(limits: limits { $0.headTimeout = .seconds(12) }) { server in
             let client = try RawClient(server.boundAddress)
             _ = try await client.exchange(post("/echo", "x"))
             try await client.send("GET /he")

@@ -53,7 +53,7 @@ import Testing
         await preparing.close()
         // Long enough for BEGIN and INSERT on a busy machine: they have the same deadline.
         let connection = try await Connection.open(
-            settings(connectionString, statementTimeout: .zero, deadlineMargin: .seconds(20)))
+            settings(connectionString, statementTimeout: .zero, deadlineMargin: .seconds(12)))
         let error = await databaseError {
             try await connection.withSession { session throws(DatabaseError) in
                 try session.transaction { session throws(DatabaseError) in
@@ -114,7 +114,7 @@ import Testing
         let settings = try ConnectionSettings(
             "host=127.0.0.1,\(cluster.directory) port=\(listener.port),5432 user=postgres dbname=postgres",
             // The silent one takes all of it; it must do for the other on a busy machine.
-            connectTimeout: .seconds(20), statementTimeout: .seconds(120), deadlineMargin: .seconds(60))
+            connectTimeout: .seconds(12), statementTimeout: .seconds(120), deadlineMargin: .seconds(60))
         let connection = try await Connection.open(settings)
         let rows = try await connection.withSession { session throws(DatabaseError) in try session.run(Sample.one, ()) }
         #expect(rows == [1])

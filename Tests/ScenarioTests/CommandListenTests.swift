@@ -76,7 +76,7 @@ import Vocabulary
     @Test("--delay answers late without holding up the others")
     func delay() throws {
         let directory = try ScratchDirectory()
-        let listener = try listener(directory, ["--delay", "10s", "--share", "0.5"])
+        let listener = try listener(directory, ["--delay", "4s", "--share", "0.5"])
         defer { listener.end() }
         #expect(try send(to: listener).status == 204)
         let isShown = try (1...5).contains(where: { round in
@@ -85,13 +85,13 @@ import Vocabulary
                 let answer = try? self.send(to: listener)
                 late.change { $0 = answer ?? (0, 0) }
             }
-            let announcement = "answered after 10s on purpose"
+            let announcement = "answered after 4s on purpose"
             #expect(eventually { listener.child.output.count { $0.hasSuffix(announcement) } == round })
             #expect(try send(to: listener).status == 204)
             let isSooner = late.read { $0 == nil }
             #expect(late.wait(180) { $0 != nil })
             let answer = try #require(late.read { $0 })
-            #expect(answer.status == 204 && answer.seconds >= 10)
+            #expect(answer.status == 204 && answer.seconds >= 4)
             return isSooner
         })
         #expect(isShown)

@@ -34,7 +34,7 @@ import Vocabulary
         let relay = try Relay.running([
             .init(
                 "backend", backend,
-                ["confirm": "true", "confirm_timeout": #""7s""#, "schedule": #"["200ms", "1s"]"#])
+                ["confirm": "true", "confirm_timeout": #""4s""#, "schedule": #"["200ms", "1s"]"#])
         ])
         defer { relay.end() }
         let later = Webhook.epoch + 60_000
@@ -66,7 +66,7 @@ import Vocabulary
     @Test("A backend that hangs: 200 after confirm_timeout; nobody else waits for it")
     func timeOut() throws {
         let (backend, other) = (try Receiver { _ in .hang }, try Receiver())
-        let settings = ["confirm": "true", "confirm_timeout": #""7s""#, "events": #"["ACTIVATE"]"#]
+        let settings = ["confirm": "true", "confirm_timeout": #""4s""#, "events": #"["ACTIVATE"]"#]
         let relay = try Relay.running([.init("backend", backend, settings), .init("other", other)])
         defer { relay.end() }
         var sent = 0
@@ -91,7 +91,7 @@ import Vocabulary
             #expect(other.waitForAccepted(sent))
             #expect(waiting.wait(180) { $0 != nil })
             let answer = waiting.current ?? (0, 0)
-            #expect(answer.status != 200 || answer.seconds >= 6.9, "\(answer)")
+            #expect(answer.status != 200 || answer.seconds >= 3.9, "\(answer)")
             // None, if they waited for the first.
             return answer.status == 200 && meanwhile > 0
         }
@@ -125,7 +125,7 @@ import Vocabulary
     @Test("A slow request: 200 before 8 s after its first byte, whatever confirm_timeout says")
     func slowRequest() throws {
         let backend = try Receiver { _ in .hang }
-        let relay = try Relay.running([.init("backend", backend, ["confirm": "true", "confirm_timeout": #""7s""#])])
+        let relay = try Relay.running([.init("backend", backend, ["confirm": "true", "confirm_timeout": #""4s""#])])
         defer { relay.end() }
         let source = relay.source()
         let isShown = try Self.isShown { number in
@@ -158,7 +158,7 @@ import Vocabulary
             _ = gate.wait(180) { $0 >= number }
             return .ok
         }
-        let relay = try Relay.running([.init("backend", backend, ["confirm": "true", "confirm_timeout": #""7s""#])])
+        let relay = try Relay.running([.init("backend", backend, ["confirm": "true", "confirm_timeout": #""4s""#])])
         defer { relay.end() }
         let isShown = try Self.isShown { number in
             let webhook = Webhook("ACTIVATE", .user("u"), purchase: "subs_\(number)")
@@ -191,7 +191,7 @@ import Vocabulary
     @Test("Another daemon delivers: the answer waits for that, but not for one that is killed, and nothing is lost")
     func otherDaemon() throws {
         let (own, other) = (try Receiver(), try Receiver())
-        let settings = ["confirm": "true", "confirm_timeout": #""7s""#]
+        let settings = ["confirm": "true", "confirm_timeout": #""4s""#]
         let first = try Relay.running([.init("backend", own, settings)])
         defer { first.end() }
         let database = try first.database
@@ -254,7 +254,7 @@ import Vocabulary
         let relay = try Relay.running([
             .init(
                 "confirming", backend,
-                ["confirm": "true", "confirm_timeout": #""7s""#, "events": #"["SUBSCRIPTION_*"]"#]),
+                ["confirm": "true", "confirm_timeout": #""4s""#, "events": #"["SUBSCRIPTION_*"]"#]),
             .init("plain", backend, ["timeout": #""60s""#]),
         ])
         defer { relay.end() }

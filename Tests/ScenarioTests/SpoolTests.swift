@@ -135,7 +135,7 @@ import Vocabulary
     func startedWhileNothingIsCommitted() throws {
         let cluster = try TestCluster(durable: true)
         let receiver = try Receiver()
-        let relay = try Self.relay(cluster, receiver, databaseSettings: ["statement_timeout": "\"10s\""])
+        let relay = try Self.relay(cluster, receiver, databaseSettings: ["statement_timeout": "\"6s\""])
         defer { relay.end() }
         try prepare(relay, andHoldCommitsOf: cluster)
         try relay.start()
@@ -209,7 +209,7 @@ import Vocabulary
     func backButOfNoUse() throws {
         let cluster = try TestCluster(durable: true)
         let receiver = try Receiver()
-        let relay = try Self.relay(cluster, receiver, databaseSettings: ["statement_timeout": "\"10s\""])
+        let relay = try Self.relay(cluster, receiver, databaseSettings: ["statement_timeout": "\"6s\""])
         defer { relay.end() }
         try prepare(relay, andHoldCommitsOf: cluster)
         try cluster.stop()

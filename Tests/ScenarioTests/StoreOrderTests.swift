@@ -32,7 +32,7 @@ import Testing
     }
 
     /// Of each history, beside its order of time and the reverse.
-    private static let shuffles = 16
+    private static let shuffles = 6
 
     private enum Story: CaseIterable {
         case apple, google, stripeSession, stripeMetadata

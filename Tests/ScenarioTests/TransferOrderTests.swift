@@ -105,8 +105,7 @@ import Vocabulary
                 if order.count == Piece.allCases.count {
                     for seen in Seen.allCases {
                         for renewal in Renewal.allCases {
-                            add(order, seen, renewal, true)
-                            add(order, seen, renewal, false)
+                            add(order, seen, renewal, cases.count.isMultiple(of: 2))
                         }
                     }
                 } else {
