@@ -93,10 +93,23 @@ extension Check {
         guard let entry = view[key],
             let found = entry.node.entries == nil ? clearText(key, of: view) : secret(entry.node, key: key)
         else { return nil }
-        if let reason = libraries.connectionString(found.withBytes { String(decoding: $0, as: UTF8.self) }) {
-            report.error("`\(key)` cannot be used: \(Quote.printable(reason))", at: entry.node.span)
+        let text = found.withBytes { String(decoding: $0, as: UTF8.self) }
+        if let reason = libraries.connectionString(text) {
+            report.error(
+                isConnectionString(text)
+                    ? "`\(key)` cannot be used: \(Quote.printable(reason))"
+                    : "`\(key)` must begin with postgresql:// or be key = value pairs such as "
+                        + "\"host=db dbname=posthouse\"", at: entry.node.span)
         }
         return found
+    }
+
+    /// Whether it has a form of libpq's, a URI or pairs (PostgreSQL 15, 34.1.1 "Connection Strings"). Of anything else
+    /// libpq says no more than that a "=" is missing.
+    private func isConnectionString(_ text: String) -> Bool {
+        if text.hasPrefix("postgresql://") || text.hasPrefix("postgres://") { return true }
+        let keyword = text.prefix { $0 != "=" }
+        return keyword.endIndex != text.endIndex && !keyword.contains("://")
     }
 
     private mutating func clearText(_ key: String, of view: TableView) -> Secret? {

@@ -110,9 +110,24 @@ extension Check {
         if field.isNumber, !unsigned.allSatisfy({ "0123456789*".contains($0) }) {
             report.warning("\(Quote.value(text)) matches no number, and `\(field.rawValue)` is one", at: span)
         }
+        if field == .store { warnOfSpelling(ofStore: text, at: span) }
         guard let known, !known.isEmpty, !known.contains(where: pattern.matches) else { return }
+        // A platform may send others of these, which are passed on.
+        let isOpen = [.type, .status, .offerType].contains(field)
+        let areFew = [.status, .offerType].contains(field)
         report.warning(
             "\(Quote.value(text)) matches no `\(field.rawValue)` of a message for this integration"
-                + (field == .type ? " that this version knows" : "") + NearMiss.suffix(text, among: known), at: span)
+                + (isOpen ? " that this version knows" : "")
+                + (areFew ? NearMiss.hint(text, among: known) : NearMiss.suffix(text, among: known)), at: span)
+    }
+
+    /// Warns of a store in a spelling that messages do not have.
+    private mutating func warnOfSpelling(ofStore text: String, at span: Span) {
+        let store = SharedWords.store(text)
+        guard store != text else { return }
+        let instead =
+            SharedWords.stores.contains(store)
+            ? "; did you mean `\(store)`?" : "; stores are written in capital letters"
+        report.warning("\(Quote.value(text)) matches no `purchase.store` of a message\(instead)", at: span)
     }
 }

@@ -69,7 +69,8 @@ extension Check {
         name.utf8.count <= ConfigurationLimits.headerNameBytesMax && HeaderField.isName(name)
     }
 
-    private func isHeaderValue(_ bytes: [UInt8]) -> Bool {
+    /// Whether a request can have a field with this value.
+    func isHeaderValue(_ bytes: [UInt8]) -> Bool {
         guard let first = bytes.first, let last = bytes.last, bytes.count <= ConfigurationLimits.headerValueBytesMax,
             first != UInt8(ascii: " "), last != UInt8(ascii: " ")
         else { return false }

@@ -30,6 +30,8 @@ extension Check {
                 .environment: environments.isEmpty ? Environments.known : environments,
                 .source: sources.isEmpty ? sourceNames : sources,
                 .purchaseKind: Purchase.Kind.allCases.map(\.rawValue),
+                .status: SharedWords.Status.all,
+                .offerType: SharedWords.Offer.all,
             ])
         let format = choice("format", of: view, as: Integration.Format.self)?.value
         let include = include(of: view, format: format ?? .standard)
@@ -38,7 +40,7 @@ extension Check {
         let headers = headers(of: view)
         let timeout = duration("timeout", of: view, in: ConfigurationLimits.attemptTimeout)
         let schedule = schedule(of: view)
-        let permanent = integers("permanent", of: view, in: 100...599)
+        let permanent = permanent(of: view)
         let concurrency = integer("concurrency", of: view, in: 1...Limits.laneConcurrencyMax)
         let rate = rate(of: view)
         let order = choice("order", of: view, as: Integration.Order.self)?.value
@@ -54,7 +56,7 @@ extension Check {
         return Integration(
             name: name, url: url, events: events, environments: environments, sources: sources, filter: filter,
             format: format ?? .standard, include: include, signingKeys: keys, headers: headers,
-            timeout: timeout ?? Limits.attemptTimeout, schedule: schedule, permanentStatuses: Set(permanent ?? []),
+            timeout: timeout ?? Limits.attemptTimeout, schedule: schedule, permanentStatuses: permanent,
             concurrency: concurrency ?? Limits.laneConcurrency, rate: rate, order: order ?? .purchase,
             confirmTimeout: confirmTimeout, allowsPrivateAddresses: allowsPrivate,
             certificateAuthorityFile: authorities?.value)
@@ -92,9 +94,11 @@ extension Check {
             }
             let glob = Glob(text.value)
             if !EventTypes.known.contains(where: glob.matches) {
+                // A guess is often wrong for a platform's own name.
                 report.warning(
-                    "\(Quote.value(text.value)) matches no event type that this version knows"
-                        + NearMiss.suffix(text.value, among: EventTypes.known), at: text.span)
+                    "\(Quote.value(text.value)) matches no event type that this version knows (posthouse-sources(7), "
+                        + "\"Vocabulary\", lists them beside the platforms' own names, which `event_name` in `where` "
+                        + "takes)" + NearMiss.suffix(text.value, among: EventTypes.known), at: text.span)
             }
         }
         return texts.map { Glob($0.value) }
@@ -133,6 +137,23 @@ extension Check {
                     at: text.span)
                 return nil
             })
+    }
+
+    /// Warns of statuses that are judged before these: any 2xx, and 410 (posthouse-messages(7), "Retries").
+    private mutating func permanent(of view: TableView) -> Set<Int> {
+        let statuses = integers("permanent", of: view, in: 100...599) ?? []
+        for status in statuses {
+            switch status.value {
+            case 200...299:
+                report.warning(
+                    "`permanent` does nothing with \(status.value): any 2xx accepts the message", at: status.span)
+            case 410:
+                report.warning(
+                    "`permanent` does nothing with 410: such an answer pauses the integration", at: status.span)
+            default: break
+            }
+        }
+        return Set(statuses.map(\.value))
     }
 
     private mutating func rate(of view: TableView) -> RateLimit? {

@@ -53,8 +53,22 @@ extension Check {
             }
             return []
         }
-        return secretNodes(of: view, isRequired: authentication != Source.Authentication.none)
-            .compactMap { secret($0, key: view["secret"] == nil ? "secrets" : "secret") }
+        let key = view["secret"] == nil ? "secrets" : "secret"
+        return secretNodes(of: view, isRequired: authentication != Source.Authentication.none).compactMap { node in
+            authentication == .token ? headerToken(node, key: key) : secret(node, key: key)
+        }
+    }
+
+    /// A secret that is sent as the value of a header. With a line break in it every webhook would be answered 401.
+    private mutating func headerToken(_ node: TomlNode, key: String) -> Secret? {
+        guard let token = secret(node, key: key) else { return nil }
+        guard token.withBytes(isHeaderValue) else {
+            report.error(
+                "`\(key)` must be 1 to \(ConfigurationLimits.headerValueBytesMax) bytes without line breaks, other "
+                    + "control characters or outer blanks: a token is the value of a header", at: node.span)
+            return nil
+        }
+        return token
     }
 
     /// Reads a name. A source's is part of every event key and purchase key.
@@ -80,9 +94,8 @@ extension Check {
         guard let text = string("kind", of: view) else { return nil }
         if let kind = SourceKind(rawValue: text.value) { return kind }
         let kinds = SourceKind.allCases.map(\.rawValue)
-        let near = NearMiss.suffix(text.value, among: kinds)
-        let hint = near.isEmpty ? "; there are \(kinds.map { "`\($0)`" }.joined(separator: ", "))" : near
-        report.error("unknown kind \(Quote.value(text.value))\(hint)", at: text.span)
+        report.error(
+            "unknown kind \(Quote.value(text.value))\(NearMiss.hint(text.value, among: kinds))", at: text.span)
         return nil
     }
 
@@ -107,8 +120,8 @@ extension Check {
     /// compared byte for byte: `production` is not `PRODUCTION`.
     mutating func environmentIsKnown(_ environment: Located<String>) {
         guard !Environments.known.contains(environment.value) else { return }
-        let near = NearMiss.suffix(environment.value, among: Environments.known)
-        report.warning("no source sends the environment \(Quote.value(environment.value))\(near)", at: environment.span)
+        let hint = NearMiss.hint(environment.value, among: Environments.known)
+        report.warning("no source sends the environment \(Quote.value(environment.value))\(hint)", at: environment.span)
     }
 }
 

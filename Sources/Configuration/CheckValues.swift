@@ -39,12 +39,12 @@ extension Check {
         return number
     }
 
-    mutating func integers(_ key: String, of view: TableView, in range: ClosedRange<Int>) -> [Int]? {
+    mutating func integers(_ key: String, of view: TableView, in range: ClosedRange<Int>) -> [Located<Int>]? {
         guard let members = array(key, of: view) else { return nil }
-        var out: [Int] = []
+        var out: [Located<Int>] = []
         for member in members {
             if case .integer(let number) = member.value, range.contains(number) {
-                out.append(number)
+                out.append(Located(value: number, span: member.span))
             } else {
                 report.error(
                     "`\(key)` must be \(view.expected(key)), each from \(range.lowerBound) to \(range.upperBound)",

@@ -100,9 +100,25 @@ private enum SyntaxError {
             report.error(error.message, at: nil)
             return
         }
-        let isHarmless = !report.source.holdsMultilineText && isHarmless(report.source.text(span.line))
+        let line = report.source.text(span.line)
+        let isHarmless = !report.source.holdsMultilineText && isHarmless(line)
         if !isHarmless { report.source.withhold(span.line...span.line) }
-        report.error("this is not TOML: \(message(error.message, isHarmless: isHarmless))", at: span)
+        let text = message(error.message, isHarmless: isHarmless) + remedy(error.message, line, at: span.column)
+        report.error("this is not TOML: \(text)", at: span)
+    }
+
+    /// What the parser says of a text without quotes, or in those of a word processor: it takes the text for a value of
+    /// another type, by its first character.
+    private static let unquoted = [
+        "could not determine value type", "expected 'true'", "expected 'false'", "expected 'inf'", "expected 'nan'",
+        "decimal integer: expected digit",
+    ]
+
+    private static func remedy(_ message: String, _ line: String, at column: Int) -> String {
+        let isText =
+            unquoted.contains(where: message.contains)
+            && line.unicodeScalars.dropFirst(max(0, column - 1)).first != "="
+        return isText ? #"; write text in straight quotes, as in "backend""# : ""
     }
 
     /// Whether the line is a table's header, or a key that never holds a secret in the schema, without a word that

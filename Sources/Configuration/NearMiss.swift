@@ -21,6 +21,12 @@ package enum NearMiss {
         find(word, among: candidates).map { "; did you mean `\($0)`?" } ?? ""
     }
 
+    /// As `suffix`; where nothing is close enough, all of the candidates, which are few.
+    static func hint(_ word: String, among candidates: [String]) -> String {
+        let near = suffix(word, among: candidates)
+        return near.isEmpty ? "; there are \(candidates.map { "`\($0)`" }.joined(separator: ", "))" : near
+    }
+
     /// Insertions, deletions, substitutions and swaps of neighbours, each one edit (optimal string alignment).
     static func distance(_ left: String, _ right: String) -> Int {
         let a = Array(left.unicodeScalars)

@@ -103,9 +103,17 @@ struct SecretResolver: Sendable {
             // The daemon may read what a person may not, and what systemd shows to no other command of the unit; a file
             // that is not there is missing for all.
             .unreadable(
-                reason: failure == .notFound ? "\(failure.text); \(reference.remedy)" : failure.text,
+                reason: failure == .notFound
+                    ? "\(failure.text); \(reference.remedy)\(start(of: reference))" : failure.text,
                 isExcused: purpose == .check && failure == .notPermitted)
         }
+    }
+
+    /// From where the path counts; empty unless it is a relative one.
+    private func start(of reference: SecretReference) -> String {
+        guard case .file(let path) = reference, !path.hasPrefix("/") else { return "" }
+        guard let directory else { return ", which counts from the working directory" }
+        return ", which counts from `\(directory.isEmpty ? "/" : Quote.printable(directory))`"
     }
 
     /// Strips the one newline that editors and `echo` leave.

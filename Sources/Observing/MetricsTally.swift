@@ -62,7 +62,7 @@ struct MetricsTally: Sendable, Equatable {
     }
 
     /// Statuses of refused requests that an alert uses.
-    private static let alarmingStatuses = [401, 503]
+    private static let alarmingStatuses = [401, 413, 503]
 
     /// Begins the series of these names with 0. To Prometheus a series that appears with its first count has not
     /// increased, so an alert would miss that first one.

@@ -63,8 +63,8 @@ package struct SourceTraits: Sendable {
     /// How old a signature may be where the source does not say so; nil: of any age, because the vendor repeats what it
     /// signed once.
     package var freshness: Duration?
-    /// Where the source does not say it. Google's store keeps what could not be charged open, and says nothing of it, for
-    /// up to two days ("silent grace period", developer.android.com/google/play/billing/lifecycle/subscriptions).
+    /// Where the source does not say it. Google's store keeps what could not be charged open, and says nothing of it,
+    /// for up to two days ("silent grace period", developer.android.com/google/play/billing/lifecycle/subscriptions).
     package var leeway = Leeway.usual
     /// Whether its events may name no account, because a store itself sends them (Domain.md, "Nameless facts").
     package var mayLackName = false

@@ -136,7 +136,13 @@ import Testing
         ("[.x]", "11:2 this is not TOML: unexpected character"),
         ("ordér = 1", "11:4 this is not TOML: key-value pair: expected '='"),
         ("a = = 1", "11:5 this is not TOML: value: could not determine value type"),
+        ("order = purchase", "11:9 this is not TOML: value: could not determine value type\(quotes)"),
+        ("order = “purchase”", "11:9 this is not TOML: value: could not determine value type\(quotes)"),
+        ("order = none", "11:10 this is not TOML: floating-point: expected 'nan', saw 'no'\(quotes)"),
+        ("timeout = 15s", "11:13 this is not TOML: decimal integer: expected digit, saw 's'\(quotes)"),
     ]
+
+    private static let quotes = "; write text in straight quotes, as in \"backend\""
 
     @Test(arguments: cases) func standsAtItsPlace(_ line: String, _ expected: String) {
         #expect(Harness.errors(Harness.with(line)).contains(expected), "\(Harness.errors(Harness.with(line)))")
@@ -270,19 +276,59 @@ import Testing
         #expect(
             Harness.warnings(Harness.minimal.replacing("[\"*\"]", with: "[\"SUBSCRIPTION_RECIEVED\"]"))
                 == [
-                    "9:11 `SUBSCRIPTION_RECIEVED` matches no event type that this version knows; "
-                        + "did you mean `SUBSCRIPTION_RECEIVED`?"
+                    "9:11 `SUBSCRIPTION_RECIEVED` \(Self.noType); did you mean `SUBSCRIPTION_RECEIVED`?"
                 ])
+        // A platform's own names.
+        #expect(
+            Harness.warnings(Harness.minimal.replacing("[\"*\"]", with: "[\"INITIAL_PURCHASE\", \"RENEWAL\"]"))
+                == ["9:11 `INITIAL_PURCHASE` \(Self.noType)", "9:31 `RENEWAL` \(Self.noType)"])
         #expect(
             Harness.warnings(Harness.minimal.replacing("[\"*\"]", with: "[\"posthouse.integration.failng\"]"))
                 .contains { $0.hasSuffix("did you mean `posthouse.integration.failing`?") })
         #expect(
             Harness.warnings(Harness.with("environments = [\"production\"]"))
                 == ["11:17 no source sends the environment `production`; did you mean `PRODUCTION`?"])
+        #expect(
+            Harness.warnings(Harness.with("environments = [\"PROD\"]"))
+                == ["11:17 no source sends the environment `PROD`; there are `PRODUCTION`, `SANDBOX`"])
         #expect(Harness.warnings(Harness.with("allow_private = true")).isEmpty)
         let ofTheRelay = ["posthouse.*", "posthouse.integration.*", "posthouse.integration.dead", "posthouse.access.*"]
         for type in ["SESSION_*", "TRANSFER", "ENTITLEMENT_GRANTED", "paywall_*"] + ofTheRelay {
             #expect(Harness.warnings(Harness.minimal.replacing("[\"*\"]", with: "[\"\(type)\"]")).isEmpty)
+        }
+    }
+
+    private static let noType =
+        "matches no event type that this version knows (posthouse-sources(7), \"Vocabulary\", lists them beside the "
+        + "platforms' own names, which `event_name` in `where` takes)"
+
+    @Test("A status that is judged before `permanent` does nothing there")
+    func permanentStatusesWithoutEffect() {
+        #expect(
+            Harness.warnings(Harness.with("permanent = [400, 200, 410, 299, 300]")) == [
+                "11:19 `permanent` does nothing with 200: any 2xx accepts the message",
+                "11:24 `permanent` does nothing with 410: such an answer pauses the integration",
+                "11:29 `permanent` does nothing with 299: any 2xx accepts the message",
+            ])
+    }
+
+    @Test("A database's url in a form that libpq does not have is explained, and libpq's own reason is not repeated")
+    func formsOfConnectionStrings() {
+        let libraries = LibraryChecks(
+            connectionString: { _ in "missing \"=\"" }, certificate: { _ in nil }, authorities: { _ in nil })
+        func errors(_ url: String) -> [String] {
+            let outcome = Harness(libraries: libraries).check(Harness.minimal + "[database]\nurl = \"\(url)\"")
+            return Harness.places(outcome.errors)
+        }
+        for url in ["mysql://x", "mysql://u:p@x/y?ssl=1", "posthouse"] {
+            #expect(
+                errors(url) == [
+                    "12:7 `url` must begin with postgresql:// or be key = value pairs such as "
+                        + "\"host=db dbname=posthouse\""
+                ])
+        }
+        for url in ["postgresql://x:y", "postgres://x:y", "host=db dbname", "options=a://b c"] {
+            #expect(errors(url) == ["12:7 `url` cannot be used: missing \"=\""])
         }
     }
 

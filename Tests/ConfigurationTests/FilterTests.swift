@@ -116,6 +116,31 @@ import Vocabulary
         ),
         ("where = { environment = \"*\", source = \"*ly\", type = \"*_STARTED\", \"purchase.kind\" = \"one*\" }", nil),
         ("where = { \"purchase.product\" = \"no.such\", event_name = \"x\" }", nil),
+        (
+            "where = { \"purchase.store\" = \"APP_STORE\" }",
+            "11:30 `APP_STORE` matches no `purchase.store` of a message; did you mean `APPLE_APP_STORE`?"
+        ),
+        (
+            "where = { \"purchase.store\" = [\"OWN_SHOP\", \"*_APP_STORE\", \"own_shop\"] }",
+            "11:58 `own_shop` matches no `purchase.store` of a message; stores are written in capital letters"
+        ),
+        (
+            "where = { \"transaction.status\" = \"ACTIVE\" }",
+            "11:34 `ACTIVE` matches no `transaction.status` of a message for this integration that this version knows; "
+                + "there are `AUTO_RENEWING`, `AUTO_RENEWING_CANCELED`, `IN_GRACE_PERIOD`, `ON_HOLD`, `PAUSED`, "
+                + "`DEACTIVATED`, `REVOKED`, `UNPAID`"
+        ),
+        (
+            "where = { \"transaction.offer_type\" = \"TRIAL\" }",
+            "11:38 `TRIAL` matches no `transaction.offer_type` of a message for this integration that this version "
+                + "knows; there are `NONE`, `FREE_TRIAL`, `INTRO_OFFER`, `PROMOTIONAL_OFFER`, `PROMO_CODE`"
+        ),
+        (
+            "where = { \"transaction.offer_type\" = \"PROMO_COD\" }",
+            "11:38 `PROMO_COD` matches no `transaction.offer_type` of a message for this integration that this version "
+                + "knows; did you mean `PROMO_CODE`?"
+        ),
+        ("where = { \"transaction.status\" = \"AUTO_*\", \"transaction.offer_type\" = [\"NONE\", \"*TRIAL\"] }", nil),
     ]
 
     /// Each of these is valid, and lets nothing through.

@@ -13,6 +13,7 @@ struct Harness: Sendable {
     var isRoot = true
     /// Of the daemon that runs by the standard file.
     var daemonsCredentials: String?
+    var libraries = LibraryChecks.none
 
     var reader: SecretReader {
         let (environment, files, daemonsCredentials) = (environment, files, daemonsCredentials)
@@ -24,7 +25,8 @@ struct Harness: Sendable {
     func check(_ text: String) -> LoadOutcome { check(Array(text.utf8)) }
 
     func check(_ bytes: [UInt8]) -> LoadOutcome {
-        ConfigurationFile.checkText(bytes, fileName: fileName, purpose: purpose, reader: reader, isRoot: isRoot)
+        ConfigurationFile.checkText(
+            bytes, fileName: fileName, purpose: purpose, reader: reader, libraries: libraries, isRoot: isRoot)
     }
 
     static func file(_ text: String, isReadableByOthers: Bool = false) -> Result<

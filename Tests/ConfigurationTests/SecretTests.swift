@@ -77,6 +77,48 @@ import Vocabulary
         #expect(!outcome.render().contains("12345678"))
     }
 
+    @Test(
+        "A relative path of a secret that is not there: from where it counts",
+        arguments: [
+            ("/etc/posthouse/posthouse.toml", "`/etc/posthouse`"), ("conf/p.toml", "`conf`"), ("/p.toml", "`/`"),
+            ("p.toml", "the working directory"),
+        ])
+    func missingRelativeFile(_ fileName: String, _ start: String) {
+        let outcome = Harness(fileName: fileName).check(
+            Harness.minimal.replacing("{ env = \"S\" }", with: "{ file = \"rc\" }"))
+        #expect(
+            Harness.places(outcome.errors) == [
+                "4:10 the file `rc` cannot be read: no such file; write the secret into it, or correct the path, which "
+                    + "counts from \(start)"
+            ])
+    }
+
+    @Test(
+        "A token that no header can have is an error: every webhook would be answered 401",
+        arguments: ["revenuecat", "adapty", "apphud", "qonversion"])
+    func tokensOfHeaders(_ kind: String) {
+        func outcome(_ secret: String, _ lines: String = "") -> LoadOutcome {
+            Harness(environment: ["S": secret, "K": Harness.signingKey]).check(SourceTraitsTests.text(kind, lines))
+        }
+        let expected =
+            "must be 1 to 8192 bytes without line breaks, other control characters or outer blanks: a token is the "
+            + "value of a header"
+        let long = String(repeating: "x", count: 8_193)
+        for secret in ["hunter2\n\n", "hunter2\nhunter2", "\thunter2", "hunter2 ", long] {
+            #expect(Harness.places(outcome(secret).errors) == ["4:10 `secret` \(expected)"])
+            #expect(!outcome(secret).render().contains("hunter2"))
+        }
+        let several = SourceTraitsTests.text(kind).replacing(
+            "secret = { env = \"S\" }", with: "secrets = [{ env = \"S\" }, { env = \"T\" }]")
+        let rotated = Harness(environment: ["S": "a", "T": "b\n\n", "K": Harness.signingKey]).check(several)
+        #expect(Harness.places(rotated.errors) == ["4:27 `secrets` \(expected)"])
+        for secret in ["hunter2", "hunter2\n", "hunter2\r\n", "Basic hunter2"] {
+            #expect(outcome(secret).errors.isEmpty)
+        }
+        // Nobody sends the secret of a signature.
+        if kind == "revenuecat" { #expect(outcome("a\n\n", "auth = \"signature\"\n").errors.isEmpty) }
+    }
+
     /// The two halves of a key whose parts belong together (Svix' server, `test_asymmetric_key_signing`).
     static let seed = "6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbc="
     static let pair = "6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg=="

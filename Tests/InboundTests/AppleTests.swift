@@ -324,8 +324,8 @@ struct AppleTests {
         #expect(event.purchase?.product == nil && event.transaction != nil)
     }
 
-    /// Oracle: real receipts, where `purchaseDate` of a renewal is the end of the period before, and a renewal is charged
-    /// up to a day before that.
+    /// Oracle: real receipts, where `purchaseDate` of a renewal is the end of the period before, and a renewal is
+    /// charged up to a day before that.
     @Test("What replaces a renewal that was paid ahead of its period is newer than it, also once that is refunded")
     func replacedAhead() throws {
         func purchasedAt(_ name: String, _ transaction: BodyEdit.Fields) throws -> Timestamp {

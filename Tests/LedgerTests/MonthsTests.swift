@@ -6,9 +6,9 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Five months of the database's clock, more than three times what is kept the longest. `now()` is a function of the test's own, found before PostgreSQL's by the search
-/// path, so that partitions, leases, ages and defaults all live by it; every day webhooks come, messages are settled
-/// and the upkeep runs as it does by the hour.
+/// Five months of the database's clock, more than three times what is kept the longest. `now()` is a function of the
+/// test's own, found before PostgreSQL's by the search path, so that partitions, leases, ages and defaults all live by
+/// it; every day webhooks come, messages are settled and the upkeep runs as it does by the hour.
 @Suite("Five months", .timeLimit(.minutes(30)))
 struct MonthsTests {
     private static let days = 150

@@ -3,8 +3,9 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Restores of which the store knows nothing, to installs under whose token its events stand. Oracle: what posthouse-api(7)
-/// promises, by hand: whoever restored it has it until somebody else does, and a repeated token takes nothing back.
+/// Restores of which the store knows nothing, to installs under whose token its events stand. Oracle: what
+/// posthouse-api(7) promises, by hand: whoever restored it has it until somebody else does, and a repeated token takes
+/// nothing back.
 @Suite("Restores to an install that the purchase knows")
 struct RestoreToInstallTests {
     private enum Step {

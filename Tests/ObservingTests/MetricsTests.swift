@@ -52,6 +52,7 @@ import Vocabulary
             #"posthouse_quarantined_total{source="shop"} 1"#, #"posthouse_quarantined_total{source="new"} 0"#,
             #"posthouse_transfers_voided_total{source="new"} 0"#,
             #"posthouse_refused_total{source="new",status="401"} 0"#,
+            #"posthouse_refused_total{source="new",status="413"} 0"#,
             #"posthouse_refused_total{source="new",status="503"} 0"#,
             #"posthouse_events_total{source="shop",outcome="quarantined"} 1"#,
             #"posthouse_events_total{source="new",outcome="refused"} 0"#,

@@ -171,7 +171,8 @@ package struct Apple: SourceAdapter {
         let paid = transaction.time(.milliseconds("expiresDate"))
         // Apple has sent the begin of a grace period without its end (developer.apple.com/forums/thread/792548). The
         // end comes as a notification of its own.
-        let isUnsaid = isGrace && stated == nil && name.type != "GRACE_PERIOD_EXPIRED" && !AppleNames.isOfOnePayment(name)
+        let isUnsaid =
+            isGrace && stated == nil && name.type != "GRACE_PERIOD_EXPIRED" && !AppleNames.isOfOnePayment(name)
         let unsaid = isUnsaid ? paid?.advanced(byMilliseconds: longestGraceMilliseconds) : nil
         return [paid, isGrace ? stated : nil, unsaid].compactMap { $0 }.max()
     }

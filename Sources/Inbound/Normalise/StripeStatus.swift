@@ -39,7 +39,7 @@ enum StripeStatus: String {
         switch self {
         case .active, .trialing: isCanceling ? SharedWords.Status.canceled : SharedWords.Status.renewing
         case .pastDue: SharedWords.Status.onHold
-        case .unpaid: "UNPAID"
+        case .unpaid: SharedWords.Status.unpaid
         case .paused: SharedWords.Status.paused
         case .canceled, .incompleteExpired: SharedWords.Status.deactivated
         case .incomplete: nil

@@ -36,8 +36,8 @@ enum EraseStatements {
         let hasOwn: Bool
     }
 
-    /// Anonymous ids that are known to be a user, or were: a logout ends the link, but not what came under the id before
-    /// it. Purchases that passed from an id to the user show that, too, once the login itself is pruned.
+    /// Anonymous ids that are known to be a user, or were: a logout ends the link, but not what came under the id
+    /// before it. Purchases that passed from an id to the user show that, too, once the login itself is pruned.
     static let linked = Statement<(String, String?), String>(
         "erase_linked",
         """

@@ -48,8 +48,8 @@ package struct ExportWalk: Sendable {
         return found
     }
 
-    /// The lines of purchases. Where the database cannot read something, or all of them in time, they are read in halves,
-    /// and a purchase of what it cannot read is left out.
+    /// The lines of purchases. Where the database cannot read something, or all of them in time, they are read in
+    /// halves, and a purchase of what it cannot read is left out.
     private mutating func lines(
         of purchases: [Identifier], in pool: Pool
     ) async throws(DatabaseError) -> [ImportLine] {

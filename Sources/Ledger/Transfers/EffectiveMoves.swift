@@ -132,8 +132,8 @@ struct EffectiveMoves {
         if move.isLogin, until < move.at { return nil }
         // A link says who somebody is, not that the purchase goes on: what has ended does not pass on by it.
         if isLink, newest?.isOn != true || until <= move.at { return nil }
-        // Every loss of such a source ends the purchase, and none is half of a transfer: what is unpaid or paused passes
-        // on without access, which what is paid next gives.
+        // Every loss of such a source ends the purchase, and none is half of a transfer: what is unpaid or paused
+        // passes on without access, which what is paid next gives.
         let isEnded = known.mayLackName && newest?.isOn != true
         let end = isEnded ? min(until, move.at.advanced(byMilliseconds: -1)) : until
         return effect(of: move, from: from, until: end, isTenureFree: false)

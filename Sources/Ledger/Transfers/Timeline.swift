@@ -75,7 +75,9 @@ struct Timeline {
         func isOwn(_ holder: Holder) -> Bool { own.contains { $0.holder == holder } }
         func isGiver(_ other: Register) -> Bool {
             register.isOn && register.holder == newestGranted && other.at == register.at
-                && effects.contains { $0.move.at == other.at && $0.move.to == register.holder && $0.from == other.holder }
+                && effects.contains {
+                    $0.move.at == other.at && $0.move.to == register.holder && $0.from == other.holder
+                }
         }
         guard isOwn(register.holder) else { return false }
         return registers.contains { other in

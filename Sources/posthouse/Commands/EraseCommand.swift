@@ -53,7 +53,8 @@ struct EraseCommand: AsyncParsableCommand {
             if !dryRun, erasure.holders.count > 1 {
                 // What leads to the others is erased before the last stage, and nobody would find them again.
                 let names = erasure.holders.map(\.storageKey).joined(separator: ", ")
-                Terminal.complain(PlainText.harmless("erasing \(names): if it is cut off, run it again for each of them"))
+                Terminal.complain(
+                    PlainText.harmless("erasing \(names): if it is cut off, run it again for each of them"))
             }
             var done = try await erase(erasure, in: pool)
             var left: Erasure.Tally?
@@ -134,7 +135,8 @@ struct EraseCommand: AsyncParsableCommand {
         let stored = done.parts.filter { _, count in count > 0 }
         let parts = stored.map { name, count in "\(name) \(count)" }.joined(separator: ", ")
         guard !parts.isEmpty else {
-            return Terminal.say(PlainText.harmless("nothing is \(done.isComplete ? "stored" : "erased yet") of \(names)"))
+            return Terminal.say(
+                PlainText.harmless("nothing is \(done.isComplete ? "stored" : "erased yet") of \(names)"))
         }
         Terminal.say(PlainText.harmless("\(dryRun ? "would be erased" : "erased") of \(names): \(parts)"))
         if let left, left.total == 0 { Terminal.say("searched again: nothing is left") }

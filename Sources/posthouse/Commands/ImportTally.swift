@@ -1,5 +1,4 @@
 import Configuration
-import Inbound
 import JSONText
 import Ledger
 import Observing

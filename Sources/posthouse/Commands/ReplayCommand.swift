@@ -18,9 +18,11 @@ struct ReplayCommand: AsyncParsableCommand {
         discussion: """
             The messages keep their ids, so that a receiver can see what it has had. What waits to be delivered already is \
             left out; a replayed dead letter is no longer a dead letter. What is replayed comes after what waits already, \
-            also of the same purchase, and in its own order: receivers compare timestamp. --since and --until say when it \
-            was given up or delivered; what was delivered is known for as long as [retention] attempts. If a replay is \
-            cut short, start it again: dead letters continue where it stopped, delivered messages are all sent again.
+            also of the same purchase, and in its own order. Of two messages about one holder and purchase, the one \
+            with the later timestamp counts, at one time the one that ends access; or go by version of data.access. \
+            --since and --until say when it was given up or delivered; what was delivered is known for as long as \
+            [retention] attempts. If a replay is cut short, start it again: dead letters continue where it stopped, \
+            delivered messages are all sent again.
             """)
 
     @OptionGroup var file: ConfigurationOption

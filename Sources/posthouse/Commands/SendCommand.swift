@@ -42,7 +42,7 @@ struct SendCommand: AsyncParsableCommand {
         }.joined(separator: "\n")
     }
 
-    @Option(help: "Where to: http(s)://HOST/ingest/NAME.") var url: String
+    @Option(help: "Where to: http(s)://HOST/ingest/NAME; with --print not needed.") var url: String?
     @Option(help: "A file with the source's secret; without it the webhook is not signed.", completion: .file())
     var secretFile: String?
     @Option(
@@ -111,6 +111,9 @@ struct SendCommand: AsyncParsableCommand {
     }
 
     private func endpoint() throws -> EndpointURL {
+        guard let url else {
+            throw ValidationError("say where to send it: --url http(s)://HOST/ingest/NAME; or print the body: --print")
+        }
         do throws(EndpointError) {
             return try EndpointText.read(url)
         } catch {
@@ -199,7 +202,7 @@ struct SendCommand: AsyncParsableCommand {
             }
             Terminal.say(PlainText.harmless("\(event) was answered 200\(remark)"))
         } catch let failure as RequestFailure {
-            throw Complaint("\(url): \(failure.explanation)", code: Exit.unavailable)
+            throw Complaint("\(endpoint.shown): \(failure.explanation)", code: Exit.unavailable)
         }
     }
 }

@@ -200,7 +200,9 @@ struct RecordSpool: AsyncParsableCommand {
     }
 
     private func report(_ results: [Recorded], _ others: Int) {
-        for result in results { Terminal.say(PlainText.harmless("\(result.file) \(result.result): \(result.explanation)")) }
+        for result in results {
+            Terminal.say(PlainText.harmless("\(result.file) \(result.result): \(result.explanation)"))
+        }
         if others > 0 {
             Terminal.complain("\(others) wait in folders of running daemons, which record them by themselves")
         }

@@ -3,11 +3,13 @@
 package enum SharedWords {
     // MARK: Stores
 
-    static let apple = "APPLE_APP_STORE"
-    static let google = "GOOGLE_PLAY_STORE"
-    static let amazon = "AMAZON_APPSTORE"
-    static let huawei = "HUAWEI_APPGALLERY"
-    static let stripe = "STRIPE"
+    package static let apple = "APPLE_APP_STORE"
+    package static let google = "GOOGLE_PLAY_STORE"
+    package static let amazon = "AMAZON_APPSTORE"
+    package static let huawei = "HUAWEI_APPGALLERY"
+    package static let stripe = "STRIPE"
+
+    package static let stores = [apple, google, amazon, huawei, stripe]
 
     /// A store by any vendor's spelling, in any case. An unknown store is written in upper case, so that a purchase has
     /// one key however its store is written.
@@ -24,8 +26,8 @@ package enum SharedWords {
 
     // MARK: Environments
 
-    static let production = "PRODUCTION"
-    static let sandbox = "SANDBOX"
+    package static let production = "PRODUCTION"
+    package static let sandbox = "SANDBOX"
 
     /// An environment by any vendor's spelling, in any case. An unknown one is written in upper case.
     package static func environment(_ spelling: String) -> String {
@@ -38,7 +40,7 @@ package enum SharedWords {
     }
 
     /// Converts only ASCII, so that the result does not depend on the version of Unicode.
-    static func upperCased(_ word: String) -> String {
+    package static func upperCased(_ word: String) -> String {
         let bytes = word.utf8.map { (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) ? $0 - 32 : $0 }
         return String(decoding: bytes, as: UTF8.self)
     }
@@ -46,22 +48,30 @@ package enum SharedWords {
     // MARK: Transactions
 
     /// `offer_type`: the offer under which the current period was bought.
-    enum Offer {
-        static let none = "NONE"
-        static let freeTrial = "FREE_TRIAL"
-        static let intro = "INTRO_OFFER"
-        static let promotional = "PROMOTIONAL_OFFER"
-        static let promoCode = "PROMO_CODE"
+    package enum Offer {
+        package static let none = "NONE"
+        package static let freeTrial = "FREE_TRIAL"
+        package static let intro = "INTRO_OFFER"
+        package static let promotional = "PROMOTIONAL_OFFER"
+        package static let promoCode = "PROMO_CODE"
+
+        /// Those that are known; a platform may send others, which are passed on.
+        package static let all = [none, freeTrial, intro, promotional, promoCode]
     }
 
     /// `status` of a subscription. Access never follows it, only the event's name.
-    enum Status {
-        static let renewing = "AUTO_RENEWING"
-        static let canceled = "AUTO_RENEWING_CANCELED"
-        static let inGracePeriod = "IN_GRACE_PERIOD"
-        static let onHold = "ON_HOLD"
-        static let paused = "PAUSED"
-        static let deactivated = "DEACTIVATED"
-        static let revoked = "REVOKED"
+    package enum Status {
+        package static let renewing = "AUTO_RENEWING"
+        package static let canceled = "AUTO_RENEWING_CANCELED"
+        package static let inGracePeriod = "IN_GRACE_PERIOD"
+        package static let onHold = "ON_HOLD"
+        package static let paused = "PAUSED"
+        package static let deactivated = "DEACTIVATED"
+        package static let revoked = "REVOKED"
+        /// Purchasely's and Stripe's alone.
+        package static let unpaid = "UNPAID"
+
+        /// Those that are known; a platform may send others, which are passed on.
+        package static let all = [renewing, canceled, inGracePeriod, onHold, paused, deactivated, revoked, unpaid]
     }
 }
