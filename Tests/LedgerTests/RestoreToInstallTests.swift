@@ -39,7 +39,7 @@ struct RestoreToInstallTests {
 
     /// Plays a history in its order: who has the purchase after each step; and in every order: who has it in the end.
     private func expect(
-        _ steps: [(step: Step, has: Holder?)], passed: [(Holder, Holder)],
+        _ steps: [(step: Step, has: Holder?)], passed: [(Holder, Holder)]?,
         sourceLocation: SourceLocation = #_sourceLocation
     ) throws {
         var state = PurchaseState()
@@ -50,7 +50,7 @@ struct RestoreToInstallTests {
             announced += resolution.announced.map { [$0.from, $0.to] }
             #expect(Self.active(state) == has.map { [$0] } ?? [], "step \(number)", sourceLocation: sourceLocation)
         }
-        #expect(announced == passed.map { [$0.0, $0.1] }, sourceLocation: sourceLocation)
+        if let passed { #expect(announced == passed.map { [$0.0, $0.1] }, sourceLocation: sourceLocation) }
         for order in permutations(steps.map(\.step)) {
             var state = PurchaseState()
             for step in order { state = Self.record(step, in: state).state }
@@ -111,6 +111,37 @@ struct RestoreToInstallTests {
             [
                 (.bought(user, day: 0, until: 365), user), (.said(.loss, nil, day: 2, until: 365), nil),
                 (.restored(Self.b, day: 10), nil), (.linked(Self.b, to: otherUser, day: 11), nil),
-            ], passed: [(user, Self.b)])
+                (.said(.gain, nil, day: 12, until: 365), otherUser),
+            ], passed: [(user, Self.b), (Self.b, otherUser)])
+    }
+
+    @Test("While it is unpaid no restore and no login gives access, whoever had it before")
+    func unpaid() throws {
+        try expect(
+            [
+                (.bought(user, day: 0, until: 60), user), (.bought(otherUser, day: 1, until: 60), otherUser),
+                (.said(.loss, nil, day: 20, until: 60), nil), (.restored(user, day: 22), nil),
+            ], passed: [(user, otherUser), (otherUser, user)])
+        try expect(
+            [
+                (.bought(user, day: 0, until: 60), user), (.restored(otherUser, day: 1), otherUser),
+                (.said(.loss, nil, day: 20, until: 60), nil), (.restored(user, day: 22), nil),
+                (.restored(Self.b, day: 23), nil),
+            ], passed: [(user, otherUser), (otherUser, user), (user, Self.b)])
+        try expect(
+            [
+                (.said(.gain, Self.a, day: 0, until: 60), Self.a), (.linked(Self.a, to: otherUser, day: 1), otherUser),
+                (.said(.loss, Self.a, day: 20, until: 60), nil), (.restored(Self.a, day: 22), nil),
+                (.linked(Self.a, to: user, day: 23), nil), (.said(.gain, Self.a, day: 24, until: 60), user),
+            ], passed: [(Self.a, otherUser), (otherUser, Self.a), (Self.a, user)])
+    }
+
+    @Test("A login of an install that an import named as the holder passes on what it has")
+    func imported() throws {
+        try expect(
+            [
+                (.linked(Self.a, to: user, day: 0), nil), (.bought(Self.a, day: 1, until: 11), Self.a),
+                (.said(.gain, Self.a, day: 9, until: 20), user),
+            ], passed: nil)
     }
 }

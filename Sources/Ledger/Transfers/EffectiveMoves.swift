@@ -10,7 +10,7 @@ struct EffectiveMoves {
         /// How far the period of the old holder is known to last; nil: no end, or access without a period.
         let until: Timestamp?
         /// What it states of this purchase, as a webhook would.
-        let reading: FactReading
+        fileprivate(set) var reading: FactReading
 
         static func == (left: Effect, right: Effect) -> Bool {
             left.move == right.move && left.from == right.from && left.until == right.until
@@ -65,9 +65,7 @@ struct EffectiveMoves {
     /// Whether the move says who an own holder is. One that somebody gave the purchase to (a restore to an install) has
     /// it like any account: then it is a login.
     private func isLink(_ move: KeptMove) -> Bool {
-        guard known.isLink(move) else { return false }
-        let account = account(at: move.at).account
-        return account?.kind != .gain || account?.holder != move.from
+        known.isLink(move) && !isGiven(move)
     }
 
     /// Whom a move names: nameless facts after it may be of its new holder.
@@ -129,14 +127,26 @@ struct EffectiveMoves {
             return effect(of: move, from: from, until: nil, isTenureFree: true)
         }
         guard let until = period(of: from, at: move.at) else { return nil }
-        if move.isLogin, until < move.at { return nil }
+        let isOver = move.isLogin && until < move.at
+        if isOver, !isGiven(move) { return nil }
         // A link says who somebody is, not that the purchase goes on: what has ended does not pass on by it.
         if isLink, newest?.isOn != true || until <= move.at { return nil }
         // Every loss of such a source ends the purchase, and none is half of a transfer: what is unpaid or paused
-        // passes on without access, which what is paid next gives.
-        let isEnded = known.mayLackName && newest?.isOn != true
-        let end = isEnded ? min(until, move.at.advanced(byMilliseconds: -1)) : until
-        return effect(of: move, from: from, until: end, isTenureFree: false)
+        // passes on without access, which what is paid next gives. Nor does what the new holder had before give it.
+        guard known.mayLackName, isOver || newest?.isOn != true else {
+            return effect(of: move, from: from, until: until, isTenureFree: false)
+        }
+        let end = move.at.advanced(byMilliseconds: -1)
+        var effect = effect(of: move, from: from, until: min(until, end), isTenureFree: false)
+        effect.reading = effect.reading.switchingOff(
+            Register(holder: move.to, at: end, isOn: false, isTenureFree: false))
+        return effect
+    }
+
+    /// Whether a restore gave the purchase to the subject of the move, who has had it since, paid or not.
+    private func isGiven(_ move: KeptMove) -> Bool {
+        guard known.mayLackName, let account = account(at: move.at).account else { return false }
+        return account.kind == .gain && account.holder == move.from
     }
 
     private func effect(of move: KeptMove, from: Holder, until: Timestamp?, isTenureFree: Bool) -> Effect {
@@ -182,7 +192,7 @@ struct EffectiveMoves {
         for register in known.registers where register.holder == holder && register.at <= time { take(register) }
         for register in known.earlier where register.holder == holder && register.at <= time { take(register) }
         for register in switchedOff where register.holder == holder && register.at <= time { take(register) }
-        for fact in known.facts where fact.holder == holder && fact.at <= time {
+        for fact in known.facts where fact.holder == holder && fact.at <= time && !fact.givesNothing(in: known) {
             take(Register(holder: holder, at: fact.at, isOn: fact.kind == .gain, isTenureFree: false))
         }
         return newest
@@ -196,5 +206,12 @@ struct EffectiveMoves {
             ? (known.registers + known.earlier).filter { $0.isTenureFree && $0.isOn && $0.at <= loss.at }.map(\.holder)
             : known.facts.last { $0.kind == .gain && $0.at <= loss.at }.map { [$0.holder] } ?? []
         return Set(given).filter { newestStatement(about: $0, at: loss.at)?.isOn ?? false }
+    }
+}
+
+extension KeptFact {
+    /// Whether it is what a move stated of a purchase that was not paid for.
+    fileprivate func givesNothing(in state: PurchaseState) -> Bool {
+        state.mayLackName && kind == .gain && !isRevoked && until < at
     }
 }

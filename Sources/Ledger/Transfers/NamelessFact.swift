@@ -178,9 +178,18 @@ extension PurchaseState {
             own[index].isGiven = own[index].isGiven || new.isGiven
         } else {
             own.insert(new, at: index)
-            names.removeAll { $0.holder == new.holder && !$0.kind.mayNameOwn }
+            names = names.filter { $0.holder != new.holder || $0.kind == .given || isOfMove($0) }
             if own.count > Self.ownMax { forgetOwnHolder() }
         }
+    }
+
+    /// Whether a move gave the purchase to the holder of the name, at its time.
+    private func isOfMove(_ name: HolderName) -> Bool {
+        guard name.kind == .gain else { return false }
+        if factsShow(KeptMove(at: name.at, from: nil, to: name.holder, isLogin: false)) { return true }
+        let here = (registers + earlier).filter { $0.isTenureFree && $0.at == name.at }
+        return here.contains { $0.isOn && $0.holder == name.holder }
+            && here.contains { !$0.isOn && $0.holder != name.holder }
     }
 
     /// Forgets the oldest install whose facts are settled; without one, the oldest install.

@@ -318,7 +318,7 @@ extension PurchaseState {
         for fact in reading.facts { insert(fact) }
         if let native = reading.native { insert(native) }
         record(reading.registers)
-        if mayLackName, isNaming { for name in reading.names { insert(name) } }
+        if mayLackName, isNaming { for name in reading.names where !isOwn(name.holder) { insert(name) } }
     }
 
     mutating func record(_ new: [Register]) {
