@@ -124,46 +124,42 @@ struct EraseExtentTests {
         }
     }
 
-    @Test("A device that the user has logged out of goes with the user; one that is another user's, too, stays")
+    @Test("A device that the user has logged out of goes with the user; what a restore passed on shows no device")
     func loggedOut() async throws {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon([.named("a")])
-            func login(_ device: String, _ user: String?, at: Int64) async {
-                let scope = Scope(source: "shop", app: "app.one", environment: "PRODUCTION")
-                await daemon.record([
-                    Event(
-                        scope: scope, vendorEventID: "\(device)-\(at)", name: "LINK", type: "LINK",
-                        holder: .anonymous(device), occurredAt: seconds(at), purchase: nil, transaction: nil,
-                        links: [HolderLink(anonymousID: device, userID: user, until: nil)], body: Array("{}".utf8))
-                ])
+            let (own, others) = (Holder.anonymous("tablet-7d1e"), Holder.anonymous("phone-51aa"))
+            func gain(_ holder: Holder, _ purchase: String, at: Int64) -> Event {
+                .stating(
+                    .activate(holder, seconds(at), until: seconds(10_000)), purchase: purchase,
+                    transaction: "t_\(purchase)", source: "moving")
             }
-            for (device, purchase) in [("tablet-7d1e", "subs_1"), ("phone-51aa", "subs_2")] {
-                let facts = [
-                    Fact.activate(.anonymous(device), seconds(1), until: seconds(10_000)),
-                    .activate(Self.ann, seconds(20), until: seconds(10_000)),
-                ]
-                await daemon.record([.stating(facts[0], purchase: purchase, transaction: "t_\(purchase)")])
-                await login(device, "ann", at: 10)
-                await daemon.record([.stating(facts[1], purchase: purchase, transaction: "t_\(purchase)")])
-                await login(device, nil, at: 30)
+            await daemon.record([gain(own, "subs_1", at: 1)])
+            let login = HolderChange.identify(install: own.id, identity: Self.ann.id)
+            await daemon.record([.change(login, by: own, at: 10, source: "moving")])
+            let scope = Scope(source: "moving", app: "app.one", environment: "PRODUCTION")
+            let logout = Event(
+                scope: scope, vendorEventID: nil, name: "LOGOUT", type: "LOGOUT", holder: own,
+                occurredAt: seconds(20), purchase: nil, transaction: nil,
+                links: [HolderLink(anonymousID: own.id, userID: nil)], body: Array("{}".utf8))
+            await daemon.record([logout])
+            // A restore of hers takes over what somebody bought who has something else, too.
+            for event in [gain(others, "subs_2", at: 30), gain(others, "subs_3", at: 31)] {
+                await daemon.record([event])
             }
-            let later = Fact.activate(.anonymous("phone-51aa"), seconds(40), until: seconds(10_000))
-            await daemon.record([.stating(later, purchase: "subs_3", transaction: "t_subs_3")])
-            let bobs = Fact.activate(Self.bob, seconds(50), until: seconds(10_000))
-            await daemon.record([.stating(bobs, purchase: "subs_3", transaction: "t_subs_3")])
+            let restore = HolderChange.move(from: [others], to: Self.ann, isNative: true)
+            await daemon.record([.change(restore, by: Self.ann, at: 40, source: "moving")])
+            await daemon.record([gain(others, "subs_3", at: 50)])
 
             let erasure = try await Erasure.start(Self.ann, source: nil, isDry: false, in: daemon.pool)
-            #expect(erasure.sharedInstalls == [.anonymous("phone-51aa")])
+            #expect(erasure.holders == [Self.ann, own] && erasure.sharedInstalls == [])
             _ = try await erasure.run(in: daemon.pool) { _ in }
             #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
-            func named(_ device: String) throws -> String {
-                try ledger.psql(
-                    """
-                    SELECT count(*) FROM events WHERE convert_from(body, 'UTF8') LIKE '%\(device)%' OR holder = 'anon:\(device)'
-                    """)
+            func events(_ holder: Holder) throws -> String {
+                try ledger.psql("SELECT count(*) FROM events WHERE holder = '\(holder.storageKey)'")
             }
-            #expect(try named("tablet-7d1e") == "0")
-            #expect(try named("phone-51aa") != "0")
+            #expect(try events(own) == "0" && events(others) == "3")
+            #expect(try ledger.psql("SELECT holder FROM entitlements WHERE active") == others.storageKey)
         }
     }
 

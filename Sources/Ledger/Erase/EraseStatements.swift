@@ -37,7 +37,8 @@ enum EraseStatements {
     }
 
     /// Anonymous ids that are known to be a user, or were: a logout ends the link, but not what came under the id
-    /// before it. Purchases that passed from an id to the user show that, too, once the login itself is pruned.
+    /// before it, and the login is known for some weeks more. A transfer says nothing of that: a restore passes on what
+    /// was somebody else's.
     static let linked = Statement<(String, String?), String>(
         "erase_linked",
         """
@@ -45,9 +46,6 @@ enum EraseStatements {
         UNION SELECT install FROM install_identities WHERE identity = $1 AND ($2 IS NULL OR source = $2)
         UNION SELECT substr(subject, 6) FROM holder_changes
         WHERE kind = 'login' AND target = 'user:' || $1 AND subject LIKE 'anon:%' AND ($2 IS NULL OR source = $2)
-        UNION SELECT substr(t.from_holder, 6) FROM transfers t JOIN purchases p ON p.id = t.purchase
-        WHERE t.to_holder = 'user:' || $1 AND t.from_holder LIKE 'anon:%' AND t.from_holder NOT LIKE 'anon:erased-%'
-            AND ($2 IS NULL OR p.source = $2)
         """)
 
     /// Those of the installs ($1) that are known to be others than the users $2, too: on one device two people may log
@@ -62,9 +60,6 @@ enum EraseStatements {
         UNION SELECT w.id FROM unnest($1) AS w (id) JOIN holder_changes c ON c.subject = 'anon:' || w.id
         WHERE c.kind = 'login' AND c.target LIKE 'user:%' AND substr(c.target, 6) <> ALL ($2)
             AND ($3 IS NULL OR c.source = $3)
-        UNION SELECT w.id FROM unnest($1) AS w (id) JOIN transfers t ON t.from_holder = 'anon:' || w.id
-            JOIN purchases p ON p.id = t.purchase
-        WHERE t.to_holder LIKE 'user:%' AND substr(t.to_holder, 6) <> ALL ($2) AND ($3 IS NULL OR p.source = $3)
         """)
 
     /// The sources of events.

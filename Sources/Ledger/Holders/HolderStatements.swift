@@ -136,13 +136,14 @@ enum HolderStatements {
 
     private static func transaction(
         purchase: Identifier, id: String, originalID: String?, purchasedAt: Timestamp?,
-        effectiveNextRenewalAt: Timestamp?, offerType: String?, status: String?, asOf: Timestamp, asOfEvent: Identifier
+        effectiveNextRenewalAt: Timestamp?, offerType: String?, status: String?, asOf: Timestamp, asOfEvent: Identifier,
+        isVoided: Bool
     ) -> BatchPlan.TransactionRow {
         let transaction = Transaction(
             storeTransactionID: id, storeOriginalTransactionID: originalID, purchasedAt: purchasedAt,
             effectiveNextRenewalAt: effectiveNextRenewalAt, offerType: offerType, status: status)
         return BatchPlan.TransactionRow(
-            purchase: purchase, transaction: transaction, asOf: asOf, asOfEvent: asOfEvent)
+            purchase: purchase, transaction: transaction, asOf: asOf, asOfEvent: asOfEvent, isVoided: isVoided)
     }
 
     /// The newest transaction of each purchase, by the time of purchase: what is said later of an older one (a refund)
@@ -151,12 +152,12 @@ enum HolderStatements {
         "holder_newest_transactions",
         """
         SELECT p.id, t.store_transaction_id, t.store_original_transaction_id, t.purchased_at_ms,
-               t.effective_next_renewal_at_ms, t.offer_type, t.status, t.as_of_ms, t.as_of_event
+               t.effective_next_renewal_at_ms, t.offer_type, t.status, t.as_of_ms, t.as_of_event, t.is_voided
         FROM unnest($1) AS p (id)
         CROSS JOIN LATERAL (
-            SELECT * FROM transactions t WHERE t.purchase = p.id AND t.store_transaction_id <> 'posthouse.import'
-            ORDER BY \(AccessEnd.isVoided(of: "p.id")), coalesce(t.purchased_at_ms,
-                least(t.effective_next_renewal_at_ms, t.as_of_ms)) DESC,
+            SELECT *, \(AccessEnd.isVoided(of: "p.id")) AS is_voided FROM transactions t
+            WHERE t.purchase = p.id AND t.store_transaction_id <> 'posthouse.import'
+            ORDER BY is_voided, coalesce(t.purchased_at_ms, least(t.effective_next_renewal_at_ms, t.as_of_ms)) DESC,
                 t.as_of_ms DESC, t.as_of_event DESC LIMIT 1
         ) AS t
         """, row: transaction)

@@ -193,7 +193,8 @@ struct BatchPlan {
     private mutating func learn(_ transaction: Transaction?, purchase: Identifier, of new: PlannedEvent) {
         guard let transaction else { return }
         let row = TransactionRow(
-            purchase: purchase, transaction: transaction, asOf: new.event.transactionAsOf, asOfEvent: new.key)
+            purchase: purchase, transaction: transaction, asOf: new.event.transactionAsOf, asOfEvent: new.key,
+            isVoided: AccessEnd.isVoided(transaction, at: new.event.purchase?.store ?? ""))
         if holders.changing.contains(new.event.scope.source) {
             holders.know(row)
             if let name = new.event.purchase?.key { holders.know(name: name, of: purchase) }

@@ -79,6 +79,8 @@ extension BatchPlan {
         var transaction: Transaction
         var asOf: Timestamp
         var asOfEvent: Identifier
+        /// `AccessEnd.isVoided`
+        var isVoided: Bool
 
         /// Whether it is the newer one of its purchase, as `HolderStatements.newestTransactions` orders them; or the
         /// later statement about the same one, as it is stored.
@@ -87,12 +89,6 @@ extension BatchPlan {
             if !isSame, isVoided != other.isVoided { return other.isVoided }
             if !isSame, began != other.began { return began > other.began }
             return (asOf, asOfEvent) > (other.asOf, other.asOfEvent)
-        }
-
-        /// Nearly as `AccessEnd` has it, which also looks at the store.
-        private var isVoided: Bool {
-            transaction.purchasedAt == nil && transaction.effectiveNextRenewalAt == nil
-                && (transaction.status ?? "REVOKED") == "REVOKED"
         }
 
         /// Nearly as `AccessEnd` has it, which also looks at the other renewals.

@@ -93,12 +93,13 @@ struct EraseCommand: AsyncParsableCommand {
     /// What waits on this machine's disk is not in the database yet, and may be the person's.
     private static func requireEmptySpool(_ configuration: Configuration, _ again: String) throws {
         let spool = SpoolState(configuration)
+        guard spool.isVisible else { throw SpoolState.unreadable(configuration) }
         let count = spool.files.count + spool.damaged.count
         guard count > 0 || !spool.unreadable.isEmpty else { return }
         throw Complaint(
             """
-            webhooks wait in this machine's spool (\(configuration.spool.directory)), and may be of this person; once \
-            posthouse spool shows none, \(again)
+            this machine's spool (\(configuration.spool.directory)) is not empty, or not all of it can be read, and \
+            webhooks in it may be of this person; once posthouse spool shows none, \(again)
             """)
     }
 
