@@ -27,19 +27,24 @@ import Vocabulary
         let text = [
             Self.line("ann", "old_1"), "", Self.line("bob", "old_2", until: "null"), "{", Self.line("c", "old_3"),
             Self.line("c", "old_3", more: #","expires":1"#), Self.line("d", "old_4", source: "elsewhere"),
+            // As no webhook is stored, so that no webhook would meet them.
+            Self.line("e", "old_5").replacing("PRODUCTION", with: "Production"),
+            Self.line("e", "old_5").replacing("APPLE_APP_STORE", with: "APP_STORE"),
         ].joined(separator: "\r\n")
         let file = try relay.directory.write("lines", text)
 
         let dry = try relay.json("import", "purchasely", file, "--dry-run", ended: 1)
-        #expect(dry["new"] as? Int == 3 && dry["left_out"] as? Int == 2, "\(dry)")
+        #expect(dry["new"] as? Int == 3 && dry["left_out"] as? Int == 4, "\(dry)")
         #expect(try relay.database.count("events") == 0)
 
         let first = try relay.command("import", "purchasely", file, "--config", c)
         #expect(first.end == .exited(1), "\(first)")
         #expect(
-            first.output == "6 lines: 3 recorded, 0 known before, 1 of other sources, 2 left out", "\(first.output)")
+            first.output == "8 lines: 3 recorded, 0 known before, 1 of other sources, 4 left out", "\(first.output)")
         #expect(first.errors.contains("\(file):4: ") && first.errors.contains("\(file):6: "), "\(first.errors)")
         #expect(first.errors.contains("expires"), "\(first.errors)")
+        let spelled = [#"is written "PRODUCTION""#, #"is written "APPLE_APP_STORE""#]
+        #expect(spelled.allSatisfy(first.errors.contains), "\(first.errors)")
         let again = try relay.json("import", "purchasely", file, ended: 1)
         #expect(again["known"] as? Int == 3 && again["recorded"] as? Int == 0, "\(again)")
         #expect(
