@@ -187,12 +187,12 @@ package struct Apple: SourceAdapter {
         guard let id = try transaction.text("transactionId") else { return nil }
         // A renewal is paid up to a day before the period of which `purchaseDate` is the begin. What is bought in that
         // day is newer, and replaces it: then it comes before all others, whatever is said of it later (a refund).
-        let isReplaced = details.isUpgraded
-        let purchasedAt = isReplaced ? transaction.time(.milliseconds("originalPurchaseDate")) : nil
+        let paidAt = transaction.time(.milliseconds("purchaseDate")).map { min($0, time) }
+        let replacedAt = details.isUpgraded ? transaction.time(.milliseconds("originalPurchaseDate")) : nil
         return Transaction(
             storeTransactionID: id,
             storeOriginalTransactionID: try transaction.text("originalTransactionId"),
-            purchasedAt: purchasedAt ?? transaction.time(.milliseconds("purchaseDate")).map { min($0, time) },
+            purchasedAt: replacedAt ?? paidAt,
             effectiveNextRenewalAt: end,
             offerType: AppleNames.offer(details.offerType, discount: details.offerDiscountType),
             status: status)

@@ -75,7 +75,7 @@ enum AccessEnd {
     /// The same of a transaction as its event states it.
     static func isVoided(_ transaction: Transaction, at store: String) -> Bool {
         guard transaction.purchasedAt == nil, transaction.effectiveNextRenewalAt == nil else { return false }
-        return transaction.status.map { $0 == "REVOKED" } ?? store.utf8.elementsEqual("GOOGLE_PLAY_STORE".utf8)
+        return transaction.status.map { $0 == SharedWords.Status.revoked } ?? (store == SharedWords.google)
     }
 
     /// Whether nothing is known of a transaction (its columns) but that it was voided.
