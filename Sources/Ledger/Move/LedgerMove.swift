@@ -204,6 +204,11 @@ extension DatabaseError {
     var isLocked: Bool {
         if case .refused(let refusal) = self { refusal.sqlState.code == "55P03" } else { false }
     }
+
+    /// It names a table (42P01, undefined_table) or a constraint (42704, undefined_object) that is not there.
+    var isOfWhatIsGone: Bool {
+        if case .refused(let refusal) = self { ["42P01", "42704"].contains(refusal.sqlState.code) } else { false }
+    }
 }
 
 extension Session {

@@ -95,7 +95,7 @@ enum PeriodTables {
         _ = try session.run(catchUpColumns, ())
     }
 
-    /// The partitions of a table, ascending.
+    /// The partitions of a table, ascending. One that somebody drops meanwhile may be seen without its bounds.
     static let partitions = Statement<String, Partition>(
         "period_partitions",
         """
@@ -103,7 +103,7 @@ enum PeriodTables {
                (regexp_match(b.bound, 'TO \\(''?([0-9]+)'))[1]::bigint
         FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
         CROSS JOIN LATERAL (SELECT pg_get_expr(c.relpartbound, c.oid) AS bound) AS b
-        WHERE i.inhparent = to_regclass($1) ORDER BY 3
+        WHERE i.inhparent = to_regclass($1) AND b.bound IS NOT NULL ORDER BY 3
         """, row: partition)
 
     /// The name of the constraint by which rows that are kept lie below an id.

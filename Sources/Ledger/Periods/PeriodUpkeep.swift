@@ -158,27 +158,33 @@ extension Upkeep {
     private func boundKept(of table: String, below end: Int64) async throws {
         let (kept, bound) = ("\(table)_\(PeriodTables.kept)", PeriodTables.bound(below: end))
         try await pool.withSession { session throws(DatabaseError) in
-            guard let earlier = try session.run(PeriodTables.partitions, table).first(where: { $0.name == kept }),
-                let from = earlier.from
-            else { return }
-            let known = Dictionary(firstOf: try session.run(PeriodTables.bounds, kept).map { ($0.name, $0.isProven) })
-            // `drop` would come no further, and who reads all periods would wait behind this.
-            guard try SwitchGate.isFree([kept], on: session) else { return }
-            if known[bound] == nil {
-                try session.transaction { session throws(DatabaseError) in
-                    try session.script(
-                        """
-                        \(Self.lockTimeout(Self.lockWaitMax));
-                        ALTER TABLE \(kept) ADD CONSTRAINT \(bound) CHECK (id >= \(from) AND id < \(end)) NOT VALID
-                        """)
+            // nil: there is nothing to prove, or not now.
+            let isProven = try session.transaction { session throws(DatabaseError) -> Bool? in
+                try PeriodTables.lock(on: session)
+                guard let earlier = try session.run(PeriodTables.partitions, table).first(where: { $0.name == kept }),
+                    let from = earlier.from
+                else { return nil }
+                // `drop` would come no further, and who reads all periods would wait behind this.
+                guard try SwitchGate.isFree([kept], on: session) else { return nil }
+                if let known = try session.run(PeriodTables.bounds, kept).first(where: { $0.name == bound }) {
+                    return known.isProven
                 }
+                try session.script(
+                    """
+                    \(Self.lockTimeout(Self.lockWaitMax));
+                    ALTER TABLE \(kept) ADD CONSTRAINT \(bound) CHECK (id >= \(from) AND id < \(end)) NOT VALID
+                    """)
+                return false
             }
-            if known[bound] != true {
+            guard isProven == false else { return }
+            do throws(DatabaseError) {
                 try session.transaction { session throws(DatabaseError) in
                     try session.script(
                         "SET LOCAL statement_timeout = 0; ALTER TABLE \(kept) VALIDATE CONSTRAINT \(bound)",
                         upTo: Self.statisticsPatience)
                 }
+            } catch  where error.isOfWhatIsGone {
+                // Another daemon was faster and has dropped the period.
             }
         }
     }

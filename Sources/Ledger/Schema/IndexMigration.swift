@@ -82,7 +82,8 @@ package enum IndexMigration {
     static let withoutPart = Statement<String, String>(
         "index_without_part",
         """
-        SELECT p.inhrelid::regclass::text FROM pg_index x JOIN pg_inherits p ON p.inhparent = x.indrelid
+        SELECT c.relname::text FROM pg_index x JOIN pg_inherits p ON p.inhparent = x.indrelid
+        JOIN pg_class c ON c.oid = p.inhrelid
         WHERE x.indexrelid = to_regclass($1)
             AND NOT EXISTS (SELECT FROM pg_index own JOIN pg_inherits of ON of.inhrelid = own.indexrelid
                             WHERE own.indrelid = p.inhrelid AND of.inhparent = x.indexrelid)
@@ -163,10 +164,14 @@ package enum IndexMigration {
         }
         for partition in try session.run(withoutPart, index.name) {
             let part = "\(index.name)_\(partition.split(separator: "_").last ?? "")"
-            // The rest of a build that was cut short.
-            try run("DROP INDEX CONCURRENTLY IF EXISTS \(part)", on: session)
-            try run(index.creation("CONCURRENTLY", on: partition, as: part), on: session)
-            try run("ALTER INDEX \(index.name) ATTACH PARTITION \(part)", on: session)
+            do throws(DatabaseError) {
+                // The rest of a build that was cut short.
+                try run("DROP INDEX CONCURRENTLY IF EXISTS \(part)", on: session)
+                try run(index.creation("CONCURRENTLY", on: partition, as: part), on: session)
+                try run("ALTER INDEX \(index.name) ATTACH PARTITION \(part)", on: session)
+            } catch  where error.isOfWhatIsGone {
+                // A daemon that prunes has dropped the partition meanwhile.
+            }
         }
     }
 

@@ -64,7 +64,7 @@ package struct Upkeep: Sendable {
     static let unidentified = Statement<(), String>(
         "upkeep_unidentified",
         """
-        SELECT c.oid::regclass::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        SELECT quote_ident(c.relname) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
         WHERE i.inhparent = 'attempts'::regclass AND c.relreplident <> 'f' AND pg_has_role(c.relowner, 'USAGE')
         ORDER BY c.relname
         """)
@@ -113,10 +113,10 @@ package struct Upkeep: Sendable {
         let existing = Set(try session.run(partitions, ()).map(\.day))
         if let limit { try session.script(lockTimeout(limit)) }
         // Made by an older daemon beside this one. Before the default one is locked, and in order: who reads all of
-        // them locks them so.
+        // them locks them so. Another daemon may be dropping one.
         let older = try session.run(unidentified, ())
         if !older.isEmpty { try session.script("LOCK TABLE ONLY attempts IN SHARE UPDATE EXCLUSIVE MODE") }
-        for name in older { try session.script("ALTER TABLE \(name) REPLICA IDENTITY FULL") }
+        for name in older { try session.script("ALTER TABLE IF EXISTS \(name) REPLICA IDENTITY FULL") }
         let missing = days.filter { !existing.contains($0) }
         for day in missing { try session.script(createPartition(day)) }
         try PeriodTables.giveToOwner(missing.map(partition), on: session)

@@ -1,0 +1,91 @@
+import Postgres
+import TestSupport
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// Two daemons prune in the same moment. Oracle: psql.
+@Suite("Two daemons at their upkeep at once", .serialized, .timeLimit(.minutes(30)))
+struct UpkeepRaceTests {
+    private func upkeep(_ daemon: Daemon) -> Upkeep {
+        let days = Duration.seconds(30 * 86_400)
+        return Upkeep(pool: daemon.pool, retention: Retention(attempts: days, events: days, duplicates: days))
+    }
+
+    /// What such a statement has seen before another one's commit, and what PostgreSQL's functions no longer know.
+    @Test("A partition that is dropped while a statement reads the catalogue is no fault and has no other name")
+    func dropped() async throws {
+        try await TestLedger.run { ledger in
+            try ledger.psql(
+                PeriodTables.creation(of: 2)
+                    + """
+                    CREATE TABLE attempts_20200101 PARTITION OF attempts FOR VALUES FROM ('2020-01-01 UTC') TO ('2020-01-02 UTC');
+                    DROP INDEX events_stray;
+                    CREATE INDEX events_stray ON ONLY events (holder, id) WHERE stray
+                    """)
+            let reader = try await ledger.connect()
+            try await reader.withSession { session throws(DatabaseError) in
+                try session.transaction { session throws(DatabaseError) in
+                    // A statement that lasts, for its snapshot is the transaction's.
+                    try session.script("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT")
+                    do {
+                        try ledger.psql("DROP TABLE events_2, attempts_20200101")
+                    } catch {
+                        Issue.record(error)
+                    }
+                    #expect(try session.run(PeriodTables.partitions, "events").map(\.name) == ["events_1"])
+                    #expect(try session.run(Upkeep.unidentified, ()) == ["attempts_20200101"])
+                    #expect(try session.run(IndexMigration.withoutPart, "events_stray") == ["events_1", "events_2"])
+                }
+            }
+        }
+    }
+
+    @Test("What daemons prove of the rows that were kept, they add once, and none of them is put off")
+    func boundTwice() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            daemon.open("all")
+            let first = upkeep(daemon)
+            let second = upkeep(try await ledger.daemon())
+            func pass(_ days: Int) async throws {
+                try ledger.psql(
+                    """
+                    UPDATE periods SET began_at = began_at - \(days) * interval '1 day';
+                    UPDATE events SET received_at = received_at - \(days) * interval '1 day'
+                    """)
+                try await first.beginPeriod()
+            }
+            for name in ["ONE", "TWO"] {
+                await daemon.record([.sample(name, purchase: name)])
+                _ = try await daemon.queue.settle(daemon.inbox.take().map { $0.settled(.dead(reason: "x")) })
+                try await pass(10)
+            }
+            try await pass(21)
+            try await first.pruneInTheEnd()
+            #expect(try ledger.psql("SELECT count(*) FROM events_kept") == "1")
+            try await pass(20)
+            // So that what one has read is old when it acts.
+            try ledger.psql(
+                """
+                CREATE FUNCTION pause() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.1); END';
+                CREATE EVENT TRIGGER pause ON ddl_command_start WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION pause()
+                """)
+            await withTaskGroup { group in
+                for upkeep in [first, second] {
+                    group.addTask {
+                        do { try await upkeep.prune() } catch {
+                            // On a busy machine it has waited for too long.
+                            #expect((error as? DatabaseError)?.isTemporary == true, "\(error)")
+                        }
+                    }
+                }
+            }
+            try await first.pruneInTheEnd()
+            #expect(try ledger.psql("SELECT count(*) FROM events_kept") == "2")
+            let left = "SELECT count(*) FROM pg_constraint WHERE conname LIKE 'below_%' AND contype = 'c'"
+            #expect(try ledger.psql(left) == "0")
+        }
+    }
+}
