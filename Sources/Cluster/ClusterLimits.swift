@@ -1,10 +1,12 @@
+internal import Glibc
+
 /// Every wait and size of the private cluster, with its unit.
 enum ClusterLimits {
     /// The oldest PostgreSQL that Posthouse runs on.
     static let majorVersionMin = 15
-    /// From launching the server to its readiness. Recovery after a crash replays up to max_wal_size, on slow disks
-    /// too.
-    static let readyTimeout: Duration = .seconds(600)
+    /// How long a server that starts may do nothing. While it works it is waited for: recovery after a crash replays
+    /// all since the last checkpoint, and one that is cut short begins anew.
+    static let idleStartTimeout: Duration = .seconds(600)
     /// Bytes of shared_buffers. The checkpoint of a stop writes what has changed in them; the page cache of the kernel
     /// serves the rest.
     static let sharedBuffers: ClosedRange<UInt64> = (128 << 20)...(2 << 30)
@@ -26,8 +28,8 @@ enum ClusterLimits {
     /// How many times a postmaster that was found running is probed before it counts as stuck.
     static let answerAttempts = 3
     /// A fast shutdown (SIGINT) writes a checkpoint; after this the immediate one (SIGQUIT) follows. What a cut
-    /// checkpoint has not written the next start recovers, so it may take as long as that.
-    static let fastStopTimeout = readyTimeout
+    /// checkpoint has not written the next start recovers.
+    static let fastStopTimeout: Duration = .seconds(600)
     /// The same for a server that is stopped to be started again: it is stuck, or could not start.
     static let stuckStopTimeout: Duration = .seconds(20)
     /// An immediate shutdown has nothing to write; after this only SIGKILL is left. PostgreSQL itself kills its
@@ -59,6 +61,20 @@ enum ClusterLimits {
     static let socketPathBytesMax = 107
     /// PostgreSQL's MAXPGPATH (1024) less the longest name it appends.
     static let dataPathBytesMax = 900
+}
+
+/// How long a server that starts is waited for; pure, so that it can be tested without a server.
+struct StartPatience {
+    private var work: [pid_t: UInt64] = [:]
+    private var lastWork: ContinuousClock.Instant
+
+    init(begin: ContinuousClock.Instant) { lastWork = begin }
+
+    /// - Parameter work: as `ServerProcesses.work` has it now.
+    mutating func isOver(at now: ContinuousClock.Instant, work: [pid_t: UInt64]) -> Bool {
+        if work != self.work { (self.work, lastWork) = (work, now) }
+        return now - lastWork > ClusterLimits.idleStartTimeout
+    }
 }
 
 /// The gap before the next start of a server that died; pure, so that it can be tested without a server.

@@ -101,15 +101,16 @@ struct ServerLauncher: Sendable {
         let clock = ContinuousClock()
         let begin = clock.now
         var progress = begin + ClusterLimits.progressInterval
+        var patience = StartPatience(begin: begin)
         while process.isAlive {
             if let file = PostmasterFile(in: paths.data), file.pid == process.pid, file.status == "ready" { return }
             let waited = clock.now - begin
-            if waited > ClusterLimits.readyTimeout {
-                throw .notReady(
-                    log: paths.log, seconds: ClusterLimits.readyTimeout.components.seconds,
-                    lines: logLines(from: logOffset))
-            }
             if clock.now >= progress {
+                if patience.isOver(at: clock.now, work: ServerProcesses.work(on: paths.data)) {
+                    throw .notReady(
+                        log: paths.log, seconds: ClusterLimits.idleStartTimeout.components.seconds,
+                        lines: logLines(from: logOffset))
+                }
                 observe(
                     .warning(
                         "PostgreSQL (process \(process.pid)) has been starting for \(waited.components.seconds) s: "

@@ -72,6 +72,16 @@ enum ServerProcesses {
         return own.st_dev == theirs.st_dev && own.st_ino == theirs.st_ino
     }
 
+    /// The processor time of each in clock ticks: fields 14 (user) and 15 (system) of /proc/PID/stat.
+    static func work(on data: String) -> [pid_t: UInt64] {
+        Dictionary(
+            firstOf: all(on: data).compactMap { process in
+                ProcessStat(of: "\(process.pid)").map {
+                    (process.pid, ($0.number(14) as UInt64? ?? 0) &+ ($0.number(15) as UInt64? ?? 0))
+                }
+            })
+    }
+
     static func all(on data: String) -> [ServerProcess] {
         (Files.entries("/proc") ?? []).compactMap { pid_t($0) }
             .filter { isServer($0, on: data) }

@@ -114,7 +114,7 @@ final class Relay: Sendable {
         try await SourceNames.remember(configuration.sources.map(\.name), in: pool)
         if let former = lock?.former { try await queue.takeOver(fromPredecessor: former.key) }
         lock?.leaveMark()
-        try await registration.register()
+        try await registration.register(isStart: true)
         try Task.checkCancellation()
         let plans = try LanePlan.make(configuration.integrations, version: Posthouse.version)
         if let obstacle = StoreClients.obstacles(to: configuration).first { throw Complaint(obstacle) }

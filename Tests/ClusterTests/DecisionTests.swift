@@ -43,6 +43,22 @@ import Testing
         #expect(PostmasterFile(parsing: "garbage\n") == nil)
     }
 
+    @Test("A server that starts is waited for as long as any of its processes works, and no longer")
+    func startPatience() {
+        let begin = ContinuousClock.Instant.now
+        let limit = ClusterLimits.idleStartTimeout
+        var patience = StartPatience(begin: begin)
+        for turn in 1...5 {
+            #expect(!patience.isOver(at: begin + limit * turn, work: [1: 7, 2: UInt64(turn)]), "\(turn)")
+        }
+        #expect(!patience.isOver(at: begin + limit * 6, work: [1: 7, 2: 5]))
+        #expect(patience.isOver(at: begin + limit * 6 + .seconds(1), work: [1: 7, 2: 5]))
+        // Another process of it.
+        #expect(!patience.isOver(at: begin + limit * 7, work: [1: 7, 3: 5]))
+        var idle = StartPatience(begin: begin)
+        #expect(idle.isOver(at: begin + limit + .seconds(1), work: [:]))
+    }
+
     /// Oracle: proc(5) for a line, kill(2) for signals.
     @Test("A process that takes signals and may not be looked into is never taken for none")
     func hiddenProcesses() {

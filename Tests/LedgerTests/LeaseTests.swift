@@ -392,6 +392,20 @@ struct LeaseTests {
         }
     }
 
+    @Test("Where a newer daemon has migrated since it looked, one that starts does not register; one that serves does")
+    func newerSchema() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            try ledger.psql("INSERT INTO schema_migrations (version, name, checksum) VALUES (9999, 'newer', '')")
+            try ledger.psql("DELETE FROM daemons")
+            #expect(try await !daemon.queue.keepAlive())
+            #expect(try ledger.psql("SELECT count(*) FROM daemons") == "1")
+            let starting = Registration(pool: daemon.pool, key: nil, version: "x", clock: DatabaseClock())
+            await #expect(throws: MigrationError.self) { try await starting.register(isStart: true) }
+            #expect(try ledger.psql("SELECT count(*) FROM daemons") == "1")
+        }
+    }
+
     @Test("A daemon that asks twice at once registers once")
     func registersOnce() async throws {
         try await TestLedger.run { ledger in

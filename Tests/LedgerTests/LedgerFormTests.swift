@@ -55,6 +55,22 @@ struct LedgerFormTests {
         }
     }
 
+    @Test("Before its migration nothing is written in the newest form: a version before may be started again")
+    func notMigrated() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            func form() async throws -> LedgerForm {
+                try await daemon.pool.withSession { session throws(DatabaseError) in
+                    try LedgerForm.readByAll(on: session)
+                }
+            }
+            try ledger.psql("DELETE FROM daemons")
+            #expect(try await form() == .current)
+            try ledger.psql("DELETE FROM schema_migrations WHERE version >= \(LedgerForm.migration)")
+            #expect(try await form() == .sparseEntitlements)
+        }
+    }
+
     @Test("Each event of each holder is found, whatever led to it: by its holder, or by what the holder has")
     func eventsOfHolders() async throws {
         try await TestLedger.run { ledger in

@@ -88,6 +88,33 @@ struct MigrationWaitTests {
         }
     }
 
+    @Test("Who waits for it in a circle is waited for; the role's own limit ends no wait for another daemon's")
+    func circle() async throws {
+        let ledger = try await olderLedger()
+        try ledger.psql("ALTER DATABASE \(ledger.database) SET lock_timeout = '300ms'")
+        let migrating = try await ledger.holding { session throws(DatabaseError) in
+            try Migrator.holdStarts(on: session)
+        } _: {
+            try await migrate(ledger) { _ in }
+        } meanwhile: {
+            try await Task.sleep(for: .milliseconds(600))
+        }
+        #expect(try migrating.get().to == Migrator.newest)
+        let deadlock = Migration(
+            version: 9_999, name: "circle", sql: "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40P01'; END $$")
+        let connection = try await ledger.connect()
+        let failure = try await connection.withSession { session throws(DatabaseError) in
+            try session.decidedTransaction { session throws(DatabaseError) -> TransactionVerdict<MigrationError?> in
+                .rollBack(Migrator.apply(deadlock, on: session))
+            }
+        }
+        await connection.close()
+        guard case .inUse(let users)? = failure, users.isEmpty else {
+            Issue.record("\(failure.map { "\($0)" } ?? "it went through")")
+            return
+        }
+    }
+
     @Test("Waited for is who uses a table that the migration names, or a partition of it, and nobody else")
     func users() async throws {
         let ledger = try await TestLedger()

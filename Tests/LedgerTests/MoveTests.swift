@@ -289,6 +289,28 @@ struct MoveTests {
         }
     }
 
+    @Test("A daemon that is just registering with the target is seen")
+    func registering() async throws {
+        try await TestLedger.run { source in
+            let target = try await TestLedger(on: Self.durable.get())
+            let move = try move(source, target)
+            let registering = try await target.holding { session throws(DatabaseError) in
+                try SharedLocks.holdRegistrations(on: session)
+                try session.script(
+                    """
+                    INSERT INTO daemons (place, process_id, process_started, version, expires_at, state_form)
+                    VALUES ('x', 1, 1, 'x', now() + interval '1 hour', 5)
+                    """)
+            } _: {
+                try await failure(move)
+            }
+            guard case .inUse(daemons: 1) = registering else {
+                Issue.record("\(registering as Any)")
+                return
+            }
+        }
+    }
+
     @Test("A table of somebody else's, a daemon with a lease, a locked table, a mark that fails: nothing changes")
     func refused() async throws {
         try await TestLedger.run { source in

@@ -20,7 +20,8 @@ struct UpkeepRaceTests {
             try ledger.psql(
                 PeriodTables.creation(of: 2)
                     + """
-                    CREATE TABLE attempts_20200101 PARTITION OF attempts FOR VALUES FROM ('2020-01-01 UTC') TO ('2020-01-02 UTC');
+                    CREATE TABLE attempts_20200101 PARTITION OF attempts
+                        FOR VALUES FROM ('2020-01-01 UTC') TO ('2020-01-02 UTC');
                     DROP INDEX events_stray;
                     CREATE INDEX events_stray ON ONLY events (holder, id) WHERE stray
                     """)
@@ -86,6 +87,83 @@ struct UpkeepRaceTests {
             #expect(try ledger.psql("SELECT count(*) FROM events_kept") == "2")
             let left = "SELECT count(*) FROM pg_constraint WHERE conname LIKE 'below_%' AND contype = 'c'"
             #expect(try ledger.psql(left) == "0")
+        }
+    }
+
+    @Test("Who comes late to a period that the other has dropped neither bounds what is kept nor drops anything")
+    func late() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            daemon.open("all")
+            let (first, second) = (upkeep(daemon), upkeep(try await ledger.daemon()))
+            for name in ["ONE", "TWO"] {
+                await daemon.record([.sample(name, purchase: name)])
+                _ = try await daemon.queue.settle(daemon.inbox.take().map { $0.settled(.dead(reason: "x")) })
+                try ledger.psql(
+                    """
+                    UPDATE periods SET began_at = began_at - interval '40 days';
+                    UPDATE events SET received_at = received_at - interval '40 days'
+                    """)
+                try await first.beginPeriod()
+                try await first.pruneInTheEnd()
+            }
+            #expect(try ledger.psql("SELECT count(*) FROM events_kept") == "2")
+            try await second.boundKept(of: "events", below: Period.firstID(3))
+            let result = try await daemon.pool.withSession { session throws(DatabaseError) in
+                try session.transaction { session throws(DatabaseError) in try second.drop(2, on: session) }
+            }
+            #expect(result == .dropped)
+            let left = "SELECT count(*) FROM pg_constraint WHERE conname LIKE 'below_%' AND contype = 'c'"
+            #expect(try ledger.psql(left) == "0")
+        }
+    }
+
+    @Test("Who reads attempts while those of a day are moved to its partition finds each of them")
+    func moved() async throws {
+        try await TestLedger.run { ledger in
+            try await ledger.awayFromMidnight()
+            let daemon = try await ledger.daemon([.named("all")])
+            daemon.open("all")
+            await daemon.record([.sample()])
+            _ = try await daemon.queue.settle(daemon.inbox.take().map { $0.settled(.accepted) })
+            try ledger.psql("UPDATE attempts SET at = at + interval '20 days'")
+            #expect(try ledger.psql("SELECT count(*) FROM attempts_default") == "1")
+            let days = "SELECT (now() AT TIME ZONE 'UTC')::date - date '1970-01-01'"
+            let day = try #require(Int32(ledger.psql(days))) + 20
+            let found = try await ledger.holding { session throws(DatabaseError) in
+                try Upkeep.makePartitions([day], on: session)
+            } _: {
+                try ledger.psql("SELECT count(*) FROM attempts")
+            }
+            #expect(found == "1")
+            #expect(try ledger.psql("SELECT count(*) FROM attempts_default") == "0")
+        }
+    }
+
+    @Test("A look-up while a period is dropped finds what is kept of it")
+    func lookup() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            daemon.open("all")
+            let upkeep = upkeep(daemon)
+            await daemon.record([.sample("ONE", holder: .anonymous("device"), purchase: "one")])
+            _ = try await daemon.queue.settle(daemon.inbox.take().map { $0.settled(.dead(reason: "x")) })
+            try ledger.psql(
+                """
+                UPDATE periods SET began_at = began_at - interval '40 days';
+                UPDATE events SET received_at = received_at - interval '40 days'
+                """)
+            try await upkeep.beginPeriod()
+            let lookup = HolderLookup(pool: daemon.pool)
+            let names = try await ledger.holding { session throws(DatabaseError) in
+                _ = try upkeep.drop(1, on: session)
+            } _: {
+                try await lookup.history(
+                    of: .install("device"), in: LookupScope(environment: "PRODUCTION", source: nil), limit: 10
+                ).entries.map(\.name)
+            }
+            #expect(try ledger.psql("SELECT count(*) FROM events_kept") == "1")
+            #expect(names == ["ONE"])
         }
     }
 }

@@ -76,6 +76,7 @@ package struct ExportWalk: Sendable {
     private static func read(_ ids: [Identifier], in pool: Pool) async throws(DatabaseError) -> ExportPage {
         try await pool.withSession { session throws(DatabaseError) in
             try session.transaction(.snapshot) { session throws(DatabaseError) in
+                _ = try session.execute(PeriodTables.hold, ())
                 let purchases = try session.run(ExportStatements.purchases, ids)
                 let named = (
                     purchases.map(\.id), purchases.map(\.scope.source), purchases.map(\.purchase.key),

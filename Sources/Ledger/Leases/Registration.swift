@@ -113,15 +113,18 @@ package final class Registration: Sendable {
     package var id: Int64? { state.withLock { if case .registered(let lease) = $0 { lease.id } else { nil } } }
 
     /// Returns the id of this daemon's registration; registers if there is none.
+    /// - Parameter isStart: it has served nothing yet. A newer daemon may have migrated since this one looked at the
+    ///   schema, and writes in a form that this one does not read as long as it sees nobody else: refused. One that is
+    ///   cut off while others migrate goes on.
     @discardableResult
-    package func register() async throws -> Int64 {
+    package func register(isStart: Bool = false) async throws -> Int64 {
         let task: Task<Lease, any Error>? = state.withLock { state in
             switch state {
             case .registering(let task): return task
             case .registered(let lease): return Task { lease }
             case .left: return nil
             case .unregistered:
-                let task = Task { try await insert() }
+                let task = Task { try await insert(isStart: isStart) }
                 state = .registering(task)
                 return task
             }
@@ -141,23 +144,26 @@ package final class Registration: Sendable {
         }
     }
 
-    private func insert() async throws -> Lease {
+    private func insert(isStart: Bool) async throws -> Lease {
         let asked = ContinuousClock.Instant.now
         let registered = try await pool.withSession { [self] session throws(DatabaseError) in
             // After the wait for a connection.
             let began = ContinuousClock.now
-            let registered = try session.transaction { session throws(DatabaseError) -> (Int64, Timestamp)? in
-                guard try SharedLocks.mayRegister(on: session) else { return nil }
-                return try session.run(
-                    QueueStatements.register,
-                    (key, version, leaseDuration.wholeMilliseconds, LedgerForm.current.rawValue, session.lockSalt)
-                ).first
+            let registered = try session.transaction {
+                session throws(DatabaseError) -> Result<(Int64, Timestamp)?, MigrationError> in
+                guard try SharedLocks.mayRegister(on: session) else { return .success(nil) }
+                if isStart, let newer = try Migrator.newerSchema(on: session) { return .failure(newer) }
+                return .success(
+                    try session.run(
+                        QueueStatements.register,
+                        (key, version, leaseDuration.wholeMilliseconds, LedgerForm.current.rawValue, session.lockSalt)
+                    ).first)
             }
-            if let (_, time) = registered { clock.note(time, began: began) }
+            if case .success((_, let time)?) = registered { clock.note(time, began: began) }
             try readForm(on: session)
             return registered
         }
-        guard let (id, _) = registered else { throw SharedLocks.Mismatch() }
+        guard let (id, _) = try registered.get() else { throw SharedLocks.Mismatch() }
         return Lease(id: id, asked: asked, duration: leaseDuration)
     }
 

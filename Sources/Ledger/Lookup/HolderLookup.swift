@@ -109,7 +109,8 @@ package struct HolderLookup: Sendable {
     ) async throws(LookupFailure) -> Value {
         try await read { session throws(DatabaseError) in
             try session.transaction(.snapshot) { session throws(DatabaseError) in
-                try body(try MeantHolders(subject, in: scope, on: session), session)
+                _ = try session.execute(PeriodTables.hold, ())
+                return try body(try MeantHolders(subject, in: scope, on: session), session)
             }
         }
     }

@@ -151,6 +151,8 @@ package struct LedgerMove: Sendable {
         try target.script(
             "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = \(Self.lockTimeoutMilliseconds)")
         try Migrator.holdStarts(on: target)
+        // One that is past them already finds its integrations once it is registered, in the ledger that it then has.
+        try SharedLocks.holdRegistrations(on: target)
         let examined = try examine(target, origin, isMarked: isMarked)
         guard case .success(.moved) = examined else { return examined }
         if case .failure(let error) = try Migrator.bringUpToDate(on: target) { return .failure(.schema(error)) }

@@ -162,6 +162,10 @@ enum PeriodTables {
                            AND EXISTS (SELECT FROM events e WHERE e.id = c.event))
         """)
 
+    /// The first statement of a transaction with one snapshot: no period is dropped between the snapshot, which this
+    /// does not take, and a later statement. Rows that were then kept elsewhere would be in neither place.
+    static let hold = Statement<(), ()>("period_hold", "LOCK TABLE ONLY events, ONLY messages IN ACCESS SHARE MODE")
+
     /// The facts, in a transaction that holds `lock`.
     static func facts(on session: borrowing Session) throws(DatabaseError) -> PeriodFacts {
         let standing = try session.run(standing, ()).map { period, age in

@@ -96,7 +96,7 @@ extension Upkeep {
     private static let notAllowed = DatabaseError.refused(
         Refusal(sqlState: "42501", message: "no privilege UPDATE on the sequences event_ids and message_ids"))
 
-    private enum DropResult {
+    enum DropResult {
         case dropped
         /// It still grows or has young events, whatever `periods` says; or somebody reads it for long.
         case notYet
@@ -105,13 +105,16 @@ extension Upkeep {
         case tooMuchIsNeeded
     }
 
-    private func drop(_ period: Int64, on session: borrowing Session) throws(DatabaseError) -> DropResult {
+    func drop(_ period: Int64, on session: borrowing Session) throws(DatabaseError) -> DropResult {
         let (first, end) = (Period.firstID(period), Period.firstID(period + 1))
         // What is needed can only become less from here on: nobody puts an old message into the queue meanwhile.
         try Requeue.lock(on: session)
         try PeriodTables.lock(on: session)
+        let facts = try PeriodTables.facts(on: session)
+        // Another daemon was faster.
+        guard facts.standing.contains(where: { $0.period == period }) else { return .dropped }
         guard try SwitchGate.isFree(PeriodTables.names, on: session) else { return .notYet }
-        guard try PeriodTables.facts(on: session).positions.allSatisfy({ $0 >= end - 1 }),
+        guard facts.positions.allSatisfy({ $0 >= end - 1 }),
             try session.run(PeriodTables.hasYoung, (first, end, retention.events.wholeMilliseconds)).first == false
         else { return .notYet }
         if try session.run(PeriodTables.isUnfinished, (first, end)).first == true { return .isUnfinished }
@@ -155,14 +158,14 @@ extension Upkeep {
 
     /// Proves, while everybody goes on, that what is kept of a table lies where it will be attached again: `drop` would
     /// read all of it behind its locks.
-    private func boundKept(of table: String, below end: Int64) async throws {
+    func boundKept(of table: String, below end: Int64) async throws {
         let (kept, bound) = ("\(table)_\(PeriodTables.kept)", PeriodTables.bound(below: end))
         try await pool.withSession { session throws(DatabaseError) in
             // nil: there is nothing to prove, or not now.
             let isProven = try session.transaction { session throws(DatabaseError) -> Bool? in
                 try PeriodTables.lock(on: session)
                 guard let earlier = try session.run(PeriodTables.partitions, table).first(where: { $0.name == kept }),
-                    let from = earlier.from
+                    let from = earlier.from, earlier.to < end
                 else { return nil }
                 // `drop` would come no further, and who reads all periods would wait behind this.
                 guard try SwitchGate.isFree([kept], on: session) else { return nil }

@@ -156,13 +156,19 @@ package enum IndexMigration {
     private static func build(
         _ index: Index, isBegun: Bool, on session: borrowing Session
     ) throws(DatabaseError) {
-        if !isBegun {
+        // The last partition without a part was dropped, and nothing makes the index whole any more.
+        let isStuck = isBegun ? try session.run(withoutPart, index.name).isEmpty : false
+        if !isBegun || isStuck {
             // Who records waits behind this one, too.
             try session.script(SwitchGate.lockTimeout)
+            if isStuck { try run("DROP INDEX \(index.name)", on: session) }
             try run(index.creation(on: "ONLY \(index.table)"), on: session)
             try session.script("SET lock_timeout = 0")
         }
-        for partition in try session.run(withoutPart, index.name) {
+        // Looked for anew each time: what is kept of dropped periods may have been attached again, with its part.
+        var tried: Set<String> = []
+        while let partition = try session.run(withoutPart, index.name).first(where: { !tried.contains($0) }) {
+            tried.insert(partition)
             let part = "\(index.name)_\(partition.split(separator: "_").last ?? "")"
             do throws(DatabaseError) {
                 // The rest of a build that was cut short.

@@ -33,6 +33,9 @@ package enum LedgerForm: Int32, Comparable, Sendable {
 
     package static let current = LedgerForm.saidNames
 
+    /// The migration that came with `current`. Before it a daemon of the version before may be started.
+    static let migration: Int32 = 21
+
     package static func < (left: LedgerForm, right: LedgerForm) -> Bool { left.rawValue < right.rawValue }
 
     /// The form to write in: the newest that every living daemon reads.
@@ -44,11 +47,16 @@ package enum LedgerForm: Int32, Comparable, Sendable {
         return max(switched, try oldest(on: session))
     }
 
-    /// The oldest of the newest forms that the living daemons read.
+    /// The oldest of the newest forms that the living daemons read, and any that may still be started.
     static func oldest(on session: borrowing Session) throws(DatabaseError) -> LedgerForm {
-        guard let oldest = try session.run(QueueStatements.ledgerForm, ()).first ?? nil else { return current }
+        guard let oldest = try session.run(QueueStatements.ledgerForm, ()).first ?? nil else {
+            return try session.run(isMigrated, migration).first == true ? current : .sparseEntitlements
+        }
         return LedgerForm(rawValue: min(oldest, current.rawValue)) ?? .plain
     }
+
+    static let isMigrated = Statement<Int32, Bool>(
+        "form_is_migrated", "SELECT EXISTS (SELECT FROM schema_migrations WHERE version = $1)")
 
     /// The form that the ledger was switched to; 0: to none. Without the two unique indexes nothing may be written in
     /// `timedKeys`, whoever dropped them.

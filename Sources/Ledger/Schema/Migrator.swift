@@ -121,6 +121,11 @@ extension DatabaseError {
         if case .refused(let refusal) = self { refusal.sqlState.code == "42501" } else { false }
     }
 
+    /// 40P01, deadlock_detected: this waited for who waited for it.
+    fileprivate var isDeadlock: Bool {
+        if case .refused(let refusal) = self { refusal.sqlState.code == "40P01" } else { false }
+    }
+
     /// 42P07, duplicate_table: also for an index.
     fileprivate var isTaken: Bool {
         if case .refused(let refusal) = self { refusal.sqlState.code == "42P07" } else { false }
@@ -189,6 +194,8 @@ package enum Migrator {
         on session: borrowing Session
     ) throws(DatabaseError) -> Result<(from: Int, to: Int), MigrationError> {
         try session.decidedTransaction { session throws(DatabaseError) in
+            // The role's own limit is none for the wait for another daemon's migration.
+            try session.script("SET LOCAL lock_timeout = 0")
             let outcome = try bringUpToDate(on: session)
             if case .failure = outcome { return .rollBack(outcome) }
             return .commit(outcome)
@@ -219,6 +226,12 @@ package enum Migrator {
             if error.lacksColumn { return nil }
             throw error
         }
+    }
+
+    /// Nil: this program knows every migration that the schema has.
+    static func newerSchema(on session: borrowing Session) throws(DatabaseError) -> MigrationError? {
+        guard let last = try session.run(applied, ()).last?.0, last > newest else { return nil }
+        return .newer(database: last, program: Int32(newest))
     }
 
     /// What speaks against the migrations that a database has; nil: nothing, though some may be missing.
@@ -289,7 +302,7 @@ package enum Migrator {
             _ = try session.execute(record, (migration.version, migration.name, migration.checksum))
             return nil
         } catch {
-            if error.isLocked { return .inUse(by: []) }
+            if error.isLocked || error.isDeadlock { return .inUse(by: []) }
             return .failed(version: migration.version, name: migration.name, error)
         }
     }

@@ -132,13 +132,19 @@ package struct Upkeep: Sendable {
     private static func partition(_ day: Int32) -> String { "attempts_" + date(day).filter { $0 != "-" } }
 
     /// Moves the day's rows first: PostgreSQL refuses a partition while the default one holds rows of it. Behind its
-    /// locks, so that nobody settles into the default one in between. Without a primary key logical replication knows
-    /// rows by all of them (M0020_replica_identity.sql).
+    /// locks, so that nobody settles into the default one in between. Who reads waits before it looks for partitions
+    /// then, or would find the rows in neither. Without a primary key logical replication knows rows by all of them
+    /// (M0020_replica_identity.sql).
     private static func createPartition(_ day: Int32) -> String {
         let name = partition(day)
         let (from, to) = ("'\(date(day)) 00:00:00+00'", "'\(date(day + 1)) 00:00:00+00'")
         return """
             LOCK TABLE ONLY attempts IN SHARE UPDATE EXCLUSIVE MODE;
+            DO $$ BEGIN
+                IF EXISTS (SELECT FROM attempts_default WHERE at >= \(from) AND at < \(to)) THEN
+                    LOCK TABLE ONLY attempts IN ACCESS EXCLUSIVE MODE;
+                END IF;
+            END $$;
             LOCK TABLE attempts_default IN ACCESS EXCLUSIVE MODE;
             CREATE TABLE \(name) (LIKE attempts INCLUDING DEFAULTS);
             ALTER TABLE \(name) REPLICA IDENTITY FULL;

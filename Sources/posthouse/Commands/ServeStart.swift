@@ -256,7 +256,8 @@ extension ServeCommand {
         _ configuration: Configuration, _ path: String, _ outage: inout Outage, _ observe: @escaping Observer,
         mayServeEarly: Bool, serveEarly: (_ reason: String) async throws -> Void
     ) async throws -> (from: Int, to: Int) {
-        let deadline = ContinuousClock.Instant.now + databasePatience
+        // From the first failure on: before it may lie a long wait for others' locks.
+        var deadline: ContinuousClock.Instant?
         while true {
             do {
                 return try await attempt(settings, direct, isDeclared: isDeclared, moved, observe) { reason in
@@ -271,9 +272,11 @@ extension ServeCommand {
                 if mayServeEarly {
                     try await serveEarly("\(error)")
                 } else {
-                    guard ContinuousClock.Instant.now < deadline else {
+                    let now = ContinuousClock.Instant.now
+                    guard now < deadline ?? now + databasePatience else {
                         throw DatabaseAccess.unreachable(error, configuration, path)
                     }
+                    deadline = deadline ?? now + databasePatience
                     _ = Notify.status("waiting for the database: \(error)")
                 }
                 try await outage.rest()
