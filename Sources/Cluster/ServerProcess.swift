@@ -1,5 +1,6 @@
 internal import Glibc
 internal import Linux
+internal import Vocabulary
 
 /// One process, distinguished from a later one with the same pid by its start time.
 struct ServerProcess: Sendable, Equatable {
