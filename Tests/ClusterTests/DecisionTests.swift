@@ -1,3 +1,4 @@
+import Glibc
 import Linux
 import Testing
 
@@ -47,16 +48,19 @@ import Testing
     func startPatience() {
         let begin = ContinuousClock.Instant.now
         let limit = ClusterLimits.idleStartTimeout
-        var patience = StartPatience(begin: begin)
-        for turn in 1...5 {
-            #expect(!patience.isOver(at: begin + limit * turn, work: [1: 7, 2: UInt64(turn)]), "\(turn)")
+        // What the processes have worked at each multiple of the limit, and a second behind the last.
+        func isOver(_ work: [[pid_t: UInt64]]) -> [Bool] {
+            var patience = StartPatience(begin: begin)
+            return work.indices.map { turn in
+                let late = turn == work.count - 1 ? Duration.seconds(1) : .zero
+                return patience.isOver(at: begin + limit * (turn + 1) + late, work: work[turn])
+            }
         }
-        #expect(!patience.isOver(at: begin + limit * 6, work: [1: 7, 2: 5]))
-        #expect(patience.isOver(at: begin + limit * 6 + .seconds(1), work: [1: 7, 2: 5]))
+        #expect(isOver([[1: 7, 2: 1], [1: 7, 2: 2], [1: 7, 2: 3]]) == [false, false, false])
+        #expect(isOver([[1: 7, 2: 1], [1: 7, 2: 1]]) == [false, true])
         // Another process of it.
-        #expect(!patience.isOver(at: begin + limit * 7, work: [1: 7, 3: 5]))
-        var idle = StartPatience(begin: begin)
-        #expect(idle.isOver(at: begin + limit + .seconds(1), work: [:]))
+        #expect(isOver([[1: 7, 2: 1], [1: 7, 3: 1]]) == [false, false])
+        #expect(isOver([[:]]) == [true])
     }
 
     /// Oracle: proc(5) for a line, kill(2) for signals.
