@@ -53,7 +53,7 @@ struct StatementCatalogueTests {
             Entry(LedgerMark.statement), Entry(LedgerMark.lock),
             Entry(IndexMigration.lock), Entry(IndexMigration.unlock), Entry(IndexMigration.existing),
             Entry(IndexMigration.withoutPart),
-            Entry(LedgerForm.switched), Entry(LedgerForm.isMigrated, "21"),
+            Entry(LedgerForm.switched), Entry(LedgerForm.isMigrated),
             Entry(SwitchGate.isSettled), Entry(SwitchGate.isFree),
             Entry(SwitchGate.limitWaits), Entry(SwitchGate.transactions), Entry(SwitchGate.users),
             Entry(QueueFigures.statement), Entry(LedgerContents.hasSchema), Entry(LedgerContents.contents),
