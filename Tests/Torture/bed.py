@@ -25,8 +25,6 @@ from webhooks import Histories, History
 
 DRAIN_S = 400
 AUDIT_S = 300
-# Shorter than any integration's time-out.
-STALL_S = 1.0
 # Retried every second, for longer than any scenario: nothing may die of a fault of a minute. Jitter keeps its default.
 SCHEDULE = "[" + ", ".join(['"300ms"'] + ['"1s"'] * 60) + "]"
 
@@ -131,18 +129,8 @@ class Bed:
     def daemon(self) -> Daemon:
         return self.daemons[0]
 
-    async def watch(self) -> None:
-        """What a receiver answers after it stood still the relay may have given up before, and then it comes again."""
-        last = time.monotonic()
-        while True:
-            await asyncio.sleep(0.1)
-            now = time.monotonic()
-            if now - last > STALL_S:
-                self.stalls.append(Fault("the receivers stood still", last, now, settled_s=oracle.SLACK_S))
-            last = now
-
     async def open(self) -> None:
-        self.watching = asyncio.create_task(self.watch())
+        self.watching = asyncio.create_task(oracle.watch(self.stalls))
         for receiver in [*self.receivers, self.canary]:
             await receiver.start()
         if self.standby:
