@@ -12,7 +12,7 @@ import statistics
 import time
 
 from cpu import TICKS_PER_SECOND, CPUTime
-from daemon import Daemon, Secrets, Settings
+from daemon import Daemon, Secrets, Settings, run_command
 from database import DATABASE, Server
 from hot_dimensions import DIMENSIONS, SOURCES, TOKEN, Dimension, Request
 from processes import BenchError, Scratch, wait_until
@@ -224,16 +224,11 @@ class HotBed:
 
 async def run_to_end(command: list[str]) -> str:
     """What is wrong with how it ended; empty: nothing."""
-    process = await asyncio.create_subprocess_exec(
-        *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE)
     try:
-        async with asyncio.timeout(ANSWER_S):
-            _, error = await process.communicate()
+        code, _, said = await run_command(command, ANSWER_S)
     except TimeoutError:
-        process.kill()
-        await process.wait()
         return f"no answer within {ANSWER_S} s"
-    return "" if process.returncode == 0 else f"exit code {process.returncode}: {error.decode().strip()[:200]}"
+    return "" if code == 0 else f"exit code {code}: {said[:200]}"
 
 
 async def run_all(binary: pathlib.Path, names: list[str], count: int) -> list[HotResult]:
