@@ -21,7 +21,7 @@ import Testing
     /// A first use is one in a process: each try is a race of its own, which a process lost in one of few.
     @Test("The first connections of a process, set up on two event loops at once, do not crash it")
     func decoders() async {
-        for _ in 0..<30 {
+        for _ in 0..<15 {
             await #expect(processExitsWith: .success) {
                 let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
                 let server = try await HTTPListener.start(

@@ -85,21 +85,28 @@ final class RawClient: Sendable {
 
     /// Reads one answer and not a byte more; `hasBody` false for the answer to HEAD.
     func answer(hasBody: Bool = true) async throws -> Answer {
-        try await offPool { [self] in
-            var head = [UInt8]()
-            while head.suffix(4) != [13, 10, 13, 10] { head.append(try byte()) }
-            let lines = String(decoding: head, as: UTF8.self).components(separatedBy: "\r\n")
-            let status = try #require(lines[0].split(separator: " ").dropFirst().first.flatMap { Int($0) })
-            var headers = [String: String]()
-            for line in lines.dropFirst() where !line.isEmpty {
-                let colon = try #require(line.firstIndex(of: ":"))
-                headers[line[..<colon].lowercased()] =
-                    line[line.index(after: colon)...].trimmingCharacters(in: .whitespaces)
-            }
-            var body = [UInt8]()
-            if hasBody { for _ in 0..<(headers["content-length"].flatMap { Int($0) } ?? 0) { body.append(try byte()) } }
-            return Answer(status: status, headers: headers, body: String(decoding: body, as: UTF8.self))
+        try await offPool { [self] in try readAnswer(hasBody: hasBody) }
+    }
+
+    /// So many, read by one thread.
+    func answers(_ count: Int) async throws -> [Answer] {
+        try await offPool { [self] in try (0..<count).map { _ in try readAnswer(hasBody: true) } }
+    }
+
+    private func readAnswer(hasBody: Bool) throws -> Answer {
+        var head = [UInt8]()
+        while head.suffix(4) != [13, 10, 13, 10] { head.append(try byte()) }
+        let lines = String(decoding: head, as: UTF8.self).components(separatedBy: "\r\n")
+        let status = try #require(lines[0].split(separator: " ").dropFirst().first.flatMap { Int($0) })
+        var headers = [String: String]()
+        for line in lines.dropFirst() where !line.isEmpty {
+            let colon = try #require(line.firstIndex(of: ":"))
+            headers[line[..<colon].lowercased()] =
+                line[line.index(after: colon)...].trimmingCharacters(in: .whitespaces)
         }
+        var body = [UInt8]()
+        if hasBody { for _ in 0..<(headers["content-length"].flatMap { Int($0) } ?? 0) { body.append(try byte()) } }
+        return Answer(status: status, headers: headers, body: String(decoding: body, as: UTF8.self))
     }
 
     func exchange(_ text: String) async throws -> Answer {

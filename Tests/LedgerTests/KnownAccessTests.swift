@@ -84,6 +84,18 @@ struct KnownAccessTests {
         case atEachWebhook, onChange, byTurns
     }
 
+    /// A history of an environment, cut into what is recorded at once.
+    private static func batches(_ source: String, _ environment: String, _ dice: inout Dice) -> [[Event]] {
+        var events = RepairPropertyTests.history(source, environment, &dice, says: false)[...]
+        var batches: [[Event]] = []
+        while !events.isEmpty {
+            let batch = events.prefix(Int.random(in: 1...3, using: &dice))
+            events = events.dropFirst(batch.count)
+            batches.append(Array(batch))
+        }
+        return batches
+    }
+
     @Test(
         "Each row says what it would say if each webhook wrote it, also where versions take turns",
         arguments: ["shop", "moving", "shared", "store"])
@@ -96,18 +108,19 @@ struct KnownAccessTests {
                 let older = "INSERT INTO daemons (version, expires_at, state_form) VALUES ('old', now(), 5)"
                 if rows == .atEachWebhook { try ledger.psql(older) }
                 #expect(try await daemon.registration.renew())
-                for number in 0..<20 {
-                    var events = RepairPropertyTests.history(
-                        source, "history\(number)", &dice, says: false)[...]
-                    while !events.isEmpty {
-                        let batch = events.prefix(Int.random(in: 1...3, using: &dice))
-                        events = events.dropFirst(batch.count)
+                let histories = (0..<20).map { Self.batches(source, "history\($0)", &dice) }
+                // Many side by side: they concern different purchases. Fewer where turns are to fall everywhere.
+                let abreast = rows == .byTurns ? 4 : histories.count
+                for begin in stride(from: 0, to: histories.count, by: abreast) {
+                    let some = histories[begin..<min(begin + abreast, histories.count)]
+                    for place in 0..<(some.map(\.count).max() ?? 0) {
                         if rows == .byTurns, turns.chance(30) {
                             try ledger.psql("DELETE FROM daemons WHERE version = 'old'")
                             if turns.chance(50) { try ledger.psql(older) }
                             #expect(try await daemon.registration.renew())
                         }
-                        await daemon.record(Array(batch))
+                        let batch: [Event] = some.flatMap { $0.dropFirst(place).first ?? [] }
+                        await daemon.record(batch)
                     }
                 }
                 let form = daemon.registration.ledgerForm

@@ -358,7 +358,7 @@ extension PeriodUpkeepTests {
                 #expect(try ledger.psql("SELECT to_regclass('events_1') IS NOT NULL") == "t")
             }
             // `before` cannot be dropped because of the view.
-            await #expect(throws: DatabaseError.self) { try await upkeep.prune() }
+            await #expect(throws: DatabaseError.self) { try await upkeep.pruneInTheEnd() }
             let gone = "SELECT to_regclass('events_1') IS NULL, to_regclass('events_before') IS NULL"
             #expect(try ledger.psql(gone) == "t|f")
             try ledger.psql("DROP VIEW hung; DELETE FROM deliveries")

@@ -7,7 +7,7 @@ import Vocabulary
 /// Oracle: the state that the webhooks gave one by one, as they came.
 @Suite("Repair: rebuilding from all webhooks", .serialized)
 struct RepairPropertyTests {
-    private static let histories = 40
+    private static let histories = 20
     private static let installs = ["i1", "i2", "i3"]
     private static let users = ["u1", "u2", "u3"]
 

@@ -5,6 +5,8 @@ import Vocabulary
 
 /// Where the output of a command goes. Oracle: /dev/full, which takes nothing; a reader that goes away; the exit code.
 @Suite struct CommandOutputTests {
+    private static let intoNothing = ["/bin/sh", "-c", "exec \"$@\" >/dev/full", "shell"]
+
     private func shell(_ script: String, _ relay: Relay, _ arguments: [String]) throws -> ChildProcess {
         try ChildProcess(
             ["/bin/bash", "-c", "set -o pipefail; " + script, "shell", try Relay.binary.get()] + arguments
@@ -37,8 +39,9 @@ import Vocabulary
         ]
         for command in commands {
             for json in [[], ["--json"]] {
-                let child = try shell("exec \"$@\" >/dev/full", relay, command + json)
-                #expect(child.waitForEnd(180) == .exited(1), "\(command) \(json): \(child.errors)")
+                let words = command + json + ["--config", relay.configuration]
+                let (child, end) = try Relay.run(words, by: Self.intoNothing)
+                #expect(end == .exited(1), "\(command) \(json): \(child.errors)")
                 let reported = child.errors.contains { $0.contains("standard output cannot be written: No space left") }
                 #expect(reported, "\(command) \(json): \(child.errors)")
             }
@@ -50,9 +53,8 @@ import Vocabulary
                 "--secret-file", body,
             ],
         ] {
-            let child = try ChildProcess(
-                ["/bin/sh", "-c", "exec \"$@\" >/dev/full", "shell", try Relay.binary.get()] + command)
-            #expect(child.waitForEnd(180) == .exited(1), "\(command): \(child.errors)")
+            let (child, end) = try Relay.run(command, by: Self.intoNothing)
+            #expect(end == .exited(1), "\(command): \(child.errors)")
         }
     }
 
@@ -92,11 +94,10 @@ import Vocabulary
         defer { relay.end() }
         let user = "a-user-with-a-long-id-" + String(repeating: "0123456789", count: 6)
         #expect(try relay.source().post(Webhook("ACTIVATE", .user(user), purchase: "subs_1")) == 200)
-        let binary = try Relay.binary.get()
         for columns in ["20", "80", "0", "x", ""] {
-            let piped = try ChildProcess(
-                [binary, "events", "--config", relay.configuration], environment: ["COLUMNS": columns])
-            #expect(piped.waitForEnd(180) == .exited(0))
+            let (piped, end) = try Relay.run(
+                ["events", "--config", relay.configuration], environment: ["COLUMNS": columns])
+            #expect(end == .exited(0))
             #expect(piped.output.contains { $0.contains(user) }, "COLUMNS=\(columns): \(piped.output)")
         }
     }

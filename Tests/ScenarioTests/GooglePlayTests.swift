@@ -20,6 +20,25 @@ import Vocabulary
         try relay.post("play", Google.authorization(), body)
     }
 
+    /// Posts until it is stored, and meanwhile Google is asked about this token alone; nil: about none. Each try asks
+    /// once: what a busy machine has no time for is answered 503, and asked about again.
+    private static func store(
+        _ body: String, to relay: Relay, _ google: Google, asking token: String?,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
+        let before = google.asked.count
+        var (status, tries) = (503, 0)
+        _ = try eventually(within: 60) {
+            status = try relay.postOnce("play", Google.authorization(), body)
+            tries += 1
+            return status != 503
+        }
+        #expect(status == 200, sourceLocation: sourceLocation)
+        let asked = Array(google.asked.dropFirst(before))
+        let expected: Set<String> = token.map { [$0] } ?? []
+        #expect(Set(asked) == expected && asked.count <= tries, "\(asked)", sourceLocation: sourceLocation)
+    }
+
     @Test("A purchase is looked up, stored with what was answered, and delivered with it; a redelivery asks nothing")
     func enriched() throws {
         let (google, receiver) = (try Google(), try Receiver())
@@ -121,13 +140,13 @@ import Vocabulary
         google.know(Self.token, Google.state(account: "ada"))
         let relay = try Self.running(google)
         defer { relay.end() }
-        #expect(try Self.push(Google.push(4, Self.token, id: "1"), to: relay) == 200)
+        try Self.store(Google.push(4, Self.token, id: "1"), to: relay, google, asking: Self.token)
         google.know(Self.newer, Google.state(account: "ada", #""linkedPurchaseToken":"\#(Self.token)""#))
         let replaced = #""canceledStateContext":{"replacementCancellation":{}}"#
         google.know(Self.token, Google.state("EXPIRED", account: "ada", replaced))
-        #expect(try relay.post("play", Google.authorization(), Google.push(4, Self.newer, id: "2")) == 200)
-        #expect(try relay.post("play", Google.authorization(), Google.push(13, Self.token, id: "3")) == 200)
-        #expect(google.asked == [Self.token, Self.newer, Self.token], "the ledger knows the first token")
+        // The ledger knows the first token.
+        try Self.store(Google.push(4, Self.newer, id: "2"), to: relay, google, asking: Self.newer)
+        try Self.store(Google.push(13, Self.token, id: "3"), to: relay, google, asking: Self.token)
         #expect(try relay.database.access().values.map { $0.filter(\.value) } == [["user:ada": true]])
         #expect(try relay.database.count("purchases") == 1 && relay.database.count("events") == 3)
         #expect(try relay.database.count("purchase_tokens", where: "is_replaced") == 1)
@@ -151,8 +170,8 @@ import Vocabulary
         // The upgrade is asked about first. The end of the old plan is stored before it, then after it.
         for isEndFirst in [true, false] {
             var (old, pushes, statuses): (String, [String], [Int]) = ("", [], [])
-            // A machine that is too busy to answer the two within their time does it another time.
-            for round in 0..<5 where statuses.allSatisfy({ $0 == 503 }) {
+            // A machine that is too busy to answer the one that is released first within its time does it another time.
+            for round in 0..<5 where statuses.isEmpty || statuses[isEndFirst ? 1 : 0] == 503 {
                 let name = (isEndFirst ? "c" : "d") + String(round)
                 let digits = String(repeating: "0123456789", count: 14)
                 old = "token-\(name)-old-\(digits)"
@@ -192,7 +211,7 @@ import Vocabulary
         google.know(Self.token, Google.state(account: "ada"))
         let relay = try Self.running(google, [.init("backend", receiver)])
         defer { relay.end() }
-        #expect(try Self.push(Google.push(4, Self.token, id: "1"), to: relay) == 200)
+        try Self.store(Google.push(4, Self.token, id: "1"), to: relay, google, asking: Self.token)
         let recoveries: [(pushes: [Int], state: String, access: Bool)] = [
             ([11], "ACTIVE", true), ([10], "PAUSED", false), ([1, 1], "ACTIVE", true), ([5], "ON_HOLD", false),
             ([1], "ACTIVE", true),
@@ -203,7 +222,7 @@ import Vocabulary
             for type in pushes {
                 number += 1
                 let body = Google.push(type, Self.token, id: "\(number)", at: Webhook.epoch + Int64(number) * 1_000)
-                for _ in 0..<2 { #expect(try relay.post("play", Google.authorization(), body) == 200) }
+                for token in [Self.token, nil] { try Self.store(body, to: relay, google, asking: token) }
             }
             let holders = try relay.database.access().values.map { $0.filter(\.value).keys.sorted() }
             #expect(holders == [access ? ["user:ada"] : []], "\(state)")
@@ -218,6 +237,7 @@ import Vocabulary
         let stored = "SELECT type FROM events ORDER BY id"
         #expect(try relay.database.rows(stored).map { $0[0] } == types)
 
+        let asked = google.asked.count
         #expect(try relay.json("repair", "--all")["repaired"] as? Int == 0)
         try relay.database.rows("UPDATE purchases SET state = '\\xff'")
         #expect(try relay.json("repair", "--all")["repaired"] as? Int == 1)
@@ -227,7 +247,7 @@ import Vocabulary
         #expect(try relay.json("replay", "--since", "1h")["queued"] as? Int == types.count)
         #expect(receiver.waitForAccepted(2 * types.count))
         #expect(receiver.received.dropFirst(types.count).map(\.type) == types)
-        #expect(google.asked.count == types.count, "neither asks again")
+        #expect(google.asked.count == asked, "neither asks again")
     }
 
     @Test(
@@ -266,20 +286,18 @@ import Vocabulary
         google.know(Self.newer, Google.state(account: "ada", #""linkedPurchaseToken":"\#(Self.token)""#))
         try relay.configure([], sources: [try google.source(in: relay.directory)])
         #expect(try relay.reload().contains("changed source play"))
-        #expect(try relay.post("play", Google.authorization(), Google.push(2, Self.newer, id: "2")) == 200)
-        #expect(google.asked == [Self.newer])
+        try Self.store(Google.push(2, Self.newer, id: "2"), to: relay, google, asking: Self.newer)
         #expect(try relay.database.count("purchases") == 1)
         #expect(try relay.database.access().values.first?["user:ada"] == true)
         let third = "token-e-" + String(repeating: "0123456789", count: 14)
         google.know(third, Google.state(account: "ada", #""linkedPurchaseToken":"\#(Self.newer)""#))
-        #expect(try relay.post("play", Google.authorization(), Google.push(4, third, id: "3")) == 200)
+        try Self.store(Google.push(4, third, id: "3"), to: relay, google, asking: third)
         try relay.configure([], sources: [try google.source(asksAPI: false, in: relay.directory)])
         #expect(try relay.reload().contains("changed source play"))
-        #expect(try relay.post("play", Google.authorization(), Google.push(13, Self.newer, id: "4")) == 200)
-        #expect(try relay.post("play", Google.authorization(), Google.push(2, third, id: "5")) == 200)
+        try Self.store(Google.push(13, Self.newer, id: "4"), to: relay, google, asking: nil)
+        try Self.store(Google.push(2, third, id: "5"), to: relay, google, asking: nil)
         #expect(try relay.database.count("purchases") == 1 && relay.database.count("events") == 5)
         #expect(try relay.database.access().values.first?["user:ada"] == true)
-        #expect(google.asked == [Self.newer, third])
     }
 
     @Test("Repair reads what was answered; what was never asked about is asked about when it leaves quarantine")
@@ -288,13 +306,13 @@ import Vocabulary
         google.know(Self.token, Google.state(account: "ada"))
         let relay = try Self.running(google)
         defer { relay.end() }
-        #expect(try Self.push(Google.push(4, Self.token, id: "1"), to: relay) == 200)
+        try Self.store(Google.push(4, Self.token, id: "1"), to: relay, google, asking: Self.token)
         google.know(Self.token, Google.state(account: "ben"))
         try relay.database.rows("UPDATE purchases SET state = '\\xff'")
         // The state of its purchase cannot be read: its answer is kept with it.
-        #expect(try relay.post("play", Google.authorization(), Google.push(2, Self.token, id: "2")) == 200)
-        #expect(try relay.post("play", Google.authorization(), "{}") == 200)
-        #expect(google.asked.count == 2)
+        try Self.store(Google.push(2, Self.token, id: "2"), to: relay, google, asking: Self.token)
+        try Self.store("{}", to: relay, google, asking: nil)
+        let asked = google.asked.count
         let repaired = try relay.json("repair", "--all")
         #expect(repaired["repaired"] as? Int == 1, "\(repaired)")
         #expect(try relay.database.access().values.map { $0.filter(\.value) } == [["user:ada": true]])
@@ -305,7 +323,7 @@ import Vocabulary
         let kept = try relay.json("quarantine", "retry", "--all", ended: 1)
         let results = (kept["retried"] as? [[String: Any]] ?? []).map { $0["result"] as? String }
         #expect(results == ["recorded", "kept"], "\(kept)")
-        #expect(google.asked.count == 3, "what has an answer is not asked about again")
+        #expect(google.asked.count == asked + 1, "what has an answer is not asked about again")
         google.fail(nil)
         google.know(Self.newer, Google.state(account: "eve"))
         let retried = try relay.json("quarantine", "retry", "--all")

@@ -60,12 +60,6 @@ import Vocabulary
 
     private static func cells(_ line: String) -> [String] { line.split(separator: " ").map(String.init) }
 
-    private func run(_ words: [String]) throws -> ChildProcess {
-        let child = try ChildProcess([try Relay.binary.get()] + words, environment: Relay.environment)
-        if child.waitForEnd(180) == nil { child.signal(SIGKILL) }
-        return child
-    }
-
     /// Every number as 0, so that times and counts are alike.
     private func shape(_ line: String) -> String { line.replacing(/[0-9]+/, with: "0") }
 
@@ -82,7 +76,7 @@ import Vocabulary
                 case ["doctor"]: (["--config", "/nowhere/posthouse.toml"], 1)
                 default: (["--config", "/nowhere/posthouse.toml"], 78)
                 }
-            #expect(try run(example.words + option).waitForEnd(180) == .exited(code), "\(example)")
+            #expect(try Relay.run(example.words + option).end == .exited(code), "\(example)")
         }
     }
 
@@ -102,7 +96,7 @@ import Vocabulary
         let tables = examples.filter { $0.titles != nil && $0.words != ["status"] }
         #expect(Set(tables.map(\.words[0])) == ["deliveries", "events", "quarantine"])
         for example in tables {
-            let titles = Self.cells(try run(example.words + config).output.first ?? "")
+            let titles = Self.cells(try Relay.run(example.words + config).child.output.first ?? "")
             let shown = example.titles ?? []
             let common = titles.filter { shown.contains($0) }
             #expect(common == shown, "\(example): \(shown), not \(titles)")
@@ -114,7 +108,7 @@ import Vocabulary
         ]
         for words in plain {
             let example = try #require(examples.first { $0.words == words && !$0.shown.isEmpty }, "\(words)")
-            let child = try run(words + config)
+            let child = try Relay.run(words + config).child
             let said = (child.errors + child.output).map {
                 shape($0.replacingOccurrences(of: relay.configuration, with: "/etc/posthouse/posthouse.toml"))
             }

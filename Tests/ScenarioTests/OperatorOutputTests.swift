@@ -108,8 +108,8 @@ import Vocabulary
             ["status"], ["events"], ["deliveries"], ["overdue"], ["trace", "subs_none"],
             ["trace", "--user", "j\u{202E}x"],
         ] {
-            let child = try ChildProcess([try Relay.binary.get()] + command + ["--config", relay.configuration])
-            _ = try #require(child.waitForEnd(180))
+            let (child, end) = try Relay.run(command + ["--config", relay.configuration])
+            _ = try #require(end)
             let unsafe = child.output.joined(separator: "\n").unicodeScalars.contains {
                 $0 != "\n" && ($0.properties.generalCategory == .control || $0.properties.generalCategory == .format)
             }

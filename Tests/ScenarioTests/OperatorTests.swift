@@ -35,9 +35,9 @@ import Vocabulary
         #expect(table.contains { $0.hasPrefix("backend") && $0.contains("paused") }, "\(lines)")
         #expect(lines.contains { $0.hasPrefix("backend: paused by hand, since ") && $0.contains("posthouse resume") })
         // Off a terminal nothing is cut, whatever COLUMNS the shell has passed on.
-        let piped = try ChildProcess(
-            [try Relay.binary.get(), "status", "--config", relay.configuration], environment: ["COLUMNS": "20"])
-        #expect(piped.waitForEnd(180) == .exited(0))
+        let (piped, end) = try Relay.run(
+            ["status", "--config", relay.configuration], environment: ["COLUMNS": "20"])
+        #expect(end == .exited(0))
         #expect(piped.output.contains { $0.contains("analytics") && $0.contains("out of order") }, "\(piped.output)")
         let watched = try ChildProcess([try Relay.binary.get(), "status", "--watch", "--config", relay.configuration])
         #expect(watched.waitForOutput(180) { $0.contains("analytics") } != nil)
@@ -307,8 +307,8 @@ import Vocabulary
         let empty = try Relay([.init("backend", Receiver())])
         defer { empty.end() }
         for command in Self.databaseCommands where command[0] != "migrate" {
-            let child = try ChildProcess([try Relay.binary.get()] + command + ["--config", empty.configuration])
-            #expect(child.waitForEnd(180) == .exited(1), "\(command)")
+            let (child, end) = try Relay.run(command + ["--config", empty.configuration])
+            #expect(end == .exited(1), "\(command)")
             #expect(child.errors.contains { $0.contains("posthouse migrate") }, "\(command): \(child.errors)")
         }
     }

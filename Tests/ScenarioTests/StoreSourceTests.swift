@@ -157,8 +157,8 @@ import Vocabulary
         #expect(try relay.database.count("quarantine") == 1)
         let size = try relay.database.value("SELECT octet_length(body) FROM events WHERE name = 'DID_RENEW'")
         func say(_ words: String...) throws -> (output: [String], errors: [String]) {
-            let child = try ChildProcess([try Relay.binary.get()] + words + ["--config", relay.configuration])
-            #expect(child.waitForEnd(180) == .exited(0), "\(words): \(child.errors)")
+            let (child, end) = try Relay.run(words + ["--config", relay.configuration])
+            #expect(end == .exited(0), "\(words): \(child.errors)")
             return (child.output, child.errors)
         }
         let trace = try say("trace", "--user", Self.ben)

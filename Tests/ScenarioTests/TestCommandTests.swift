@@ -113,7 +113,11 @@ import Vocabulary
             ("gone", "cannot connect: 127.0.0.1:"), ("silent", "timed out before an answer came"),
             ("hidden", "127.0.0.1 (loopback); `allow_private = true` in its [[integration]]"),
         ] {
-            let tested = try test(relay, name)
+            var tested = try test(relay, name)
+            // On a machine that stands still the time may be over before the request is written.
+            for _ in 0..<3 where tested.output.contains("timed out") && !tested.output.contains(failure) {
+                tested = try test(relay, name)
+            }
             #expect(tested.end == .exited(1))
             #expect(tested.output.hasPrefix("\(name) did not accept it: "), "\(tested)")
             #expect(tested.output.contains(failure) && tested.output.contains("would be tried again"), "\(tested)")

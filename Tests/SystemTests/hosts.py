@@ -111,6 +111,9 @@ class Test:
         self.sender = Sender(Histories(seed), seed, [host.address for host in self.hosts], given.source_secret,
                              PER_SECOND)
         self.faults: list[Fault] = []
+        # When this process, in which the receivers are, stood still.
+        self.stalls: list[Fault] = []
+        self.watching: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
         for receiver in self.receivers:
@@ -129,6 +132,7 @@ class Test:
         return int(await self.server.ask("SELECT count(*) FROM daemons"))
 
     async def in_turn(self) -> None:
+        self.watching = asyncio.create_task(oracle.watch(self.stalls))
         await self.begin()
         print("# both live", flush=True)
         async with self.sender.sending():
@@ -223,7 +227,7 @@ class Test:
         findings = Findings()
         took = await oracle.drain(self.server, findings, DRAIN_S, living)
         ledger = await Ledger.read(self.server)
-        oracle.examine(self.sender, self.receivers, ledger, findings, self.faults)
+        oracle.examine(self.sender, self.receivers, ledger, findings, self.faults + self.stalls)
         deliveries = sum(len(receiver.messages) for receiver in self.receivers)
         twice = sum(len(message.accepted) - 1 for receiver in self.receivers
                     for message in receiver.messages.values() if message.accepted)

@@ -6,7 +6,6 @@ import collections.abc
 import contextlib
 import dataclasses
 import json
-import os
 import pathlib
 import random
 import subprocess
@@ -14,19 +13,17 @@ import time
 
 import foreign
 import oracle
-from daemon import Daemon, Secrets, Settings
+from daemon import Daemon, Secrets, Settings, run_command
 from database import DATABASE, Server
 from oracle import Fault, Findings, Ledger
 from pooler import Pooler
 from processes import BenchError, Scratch
 from receivers import Receiver
-from sender import Sender
+from sender import TIME_OVER_S, Sender
 from webhooks import Histories, History
 
 DRAIN_S = 400
 AUDIT_S = 300
-# Shorter than any integration's time-out.
-STALL_S = 1.0
 # Retried every second, for longer than any scenario: nothing may die of a fault of a minute. Jitter keeps its default.
 SCHEDULE = "[" + ", ".join(['"300ms"'] + ['"1s"'] * 60) + "]"
 
@@ -46,6 +43,8 @@ class Plan:
     unsettled_max: int = 2_000
     # Whether the source may see nothing but 200.
     only_200: bool = False
+    # From when on a refusal may be the machine's.
+    time_over_s: float = TIME_OVER_S
     has_standby: bool = False
     has_pooler: bool = False
     histories: type[Histories] = Histories
@@ -106,7 +105,7 @@ class Bed:
                         for number in range(plan.daemons)]
         addresses = [("127.0.0.1", daemon.port) for daemon in self.daemons]
         self.sender = Sender(plan.histories(seed_text), seed_text, addresses, secrets.source, plan.per_second,
-                             keep_alive=plan.keep_alive, unsettled_max=plan.unsettled_max)
+                             keep_alive=plan.keep_alive, unsettled_max=plan.unsettled_max, time_over_s=plan.time_over_s)
         # The server that holds the truth: after a promotion the other one.
         self.current = self.server
         self.took_to_drain = 0.0
@@ -131,18 +130,8 @@ class Bed:
     def daemon(self) -> Daemon:
         return self.daemons[0]
 
-    async def watch(self) -> None:
-        """What a receiver answers after it stood still the relay may have given up before, and then it comes again."""
-        last = time.monotonic()
-        while True:
-            await asyncio.sleep(0.1)
-            now = time.monotonic()
-            if now - last > STALL_S:
-                self.stalls.append(Fault("the receivers stood still", last, now, settled_s=oracle.SLACK_S))
-            last = now
-
     async def open(self) -> None:
-        self.watching = asyncio.create_task(self.watch())
+        self.watching = asyncio.create_task(oracle.watch(self.stalls))
         for receiver in [*self.receivers, self.canary]:
             await receiver.start()
         if self.standby:
@@ -233,28 +222,22 @@ class Bed:
 
     async def audit(self, ledger: Ledger) -> None:
         """What the program itself can prove: nothing may be missing, and it must have looked at every message."""
-        process = await asyncio.create_subprocess_exec(
-            str(self.binary), "audit", "--json", "--config", str(self.daemon.file),
-            *(["--since", self.audited_since] if self.audited_since else []), stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-            env=os.environ | {"SWIFT_BACKTRACE": "enable=no"})
         try:
-            async with asyncio.timeout(AUDIT_S):
-                out, error = await process.communicate()
+            code, out, said = await run_command(
+                [str(self.binary), "audit", "--json", "--config", str(self.daemon.file),
+                 *(["--since", self.audited_since] if self.audited_since else [])], AUDIT_S)
         except TimeoutError:
-            process.kill()
-            await process.wait()
             self.findings.add("the audit did not end", f"within {AUDIT_S} s")
             return
-        if process.returncode not in (0, 1) or not out:
-            self.findings.add("the audit failed", f"{process.returncode}: {error.decode().strip()[-300:]}")
+        if code not in (0, 1) or not out:
+            self.findings.add("the audit failed", f"{code}: {said[-300:]}")
             return
         answer = json.loads(out)
         for finding in answer["findings"]:
             self.findings.add(f"audit: {finding['explanation']}",
                               f"{finding['event']} {finding['message']} to {finding['integration']}")
-        if (process.returncode == 1) != (answer["found"] > 0):
-            self.findings.add("the audit's exit code is not what it says", f"{process.returncode}: {answer['found']}")
+        if (code == 1) != (answer["found"] > 0):
+            self.findings.add("the audit's exit code is not what it says", f"{code}: {answer['found']}")
         seen, unnoted = answer["messages"] + answer["unprovable"]["older"], answer["unprovable"]["unnoted"]
         if self.older:
             # That version notes nothing that an audit could go by.

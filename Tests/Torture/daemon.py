@@ -12,7 +12,7 @@ import signal
 import socket
 
 from ports import free_port
-from processes import BenchError, Process, Scratch
+from processes import RUNS, BenchError, Process, Scratch, did_nothing
 from receivers import Receiver
 
 START_S = 180
@@ -177,6 +177,27 @@ class Daemon:
             words = re.sub(r" transaction subs_\S+|/\S+|retry [A-Z_]+", "…", entry["message"] if entry else line)
             found[re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d[\dT:.Z-]*", "N", words)[:140]] += 1
         return found
+
+
+async def run_command(arguments: list[str], patience_s: float) -> tuple[int, str, str]:
+    """Runs a command to its end: its exit code, what it printed, and what it said besides.
+
+    Raises TimeoutError, and kills it, where that takes too long."""
+    for _ in range(RUNS):
+        process = await asyncio.create_subprocess_exec(
+            *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE, env=os.environ | {"SWIFT_BACKTRACE": "enable=no"})
+        try:
+            async with asyncio.timeout(patience_s):
+                out, errors = await process.communicate()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            raise
+        said = errors.decode(errors="replace").strip()
+        if not did_nothing(process.returncode, said):
+            break
+    return process.returncode, out.decode(errors="replace"), said
 
 
 def entry_of(line: str) -> dict[str, str] | None:

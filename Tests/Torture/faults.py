@@ -2,11 +2,13 @@
 meanwhile."""
 
 import asyncio
+import collections.abc
 import contextlib
 import os
 import signal
 import socket
 import struct
+import time
 
 from bed import Bed
 from database import DATABASE, Ballast, Crowd
@@ -15,6 +17,8 @@ from receivers import MOODS
 
 # Seconds; the relay's own limit (Limits.leaseDuration).
 LEASE_S = 15
+# Shorter than the time after which the relay itself closes an idle connection (Limits.keepAliveIdleTimeout).
+IDLE_S = 70
 # Tables that the way of an event takes, and a lock that stops it while others still read.
 LOCKS = ("LOCK TABLE deliveries IN EXCLUSIVE MODE", "LOCK TABLE purchases IN EXCLUSIVE MODE",
          "LOCK TABLE identities IN SHARE MODE", "SELECT FROM purchases FOR UPDATE", "SELECT FROM deliveries FOR UPDATE",
@@ -186,25 +190,46 @@ async def slow_client(bed: Bed) -> None:
             writer.close()
 
 
+class Idle(asyncio.Protocol):
+    """A connection that asks once and then stays."""
+
+    is_over = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        self.transport, self.asked = transport, time.monotonic()
+        transport.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+
+    def eof_received(self) -> None:
+        self.is_over = True
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self.is_over = True
+
+
 @contextlib.asynccontextmanager
-async def idle_connections(bed: Bed, wanted: int):
-    """As many as the limit on open files lets; all of them must still be open at the end."""
+async def idle_connections(bed: Bed, wanted: int) -> collections.abc.AsyncIterator[list[Idle]]:
+    """As many as the limit on open files lets."""
     room = min(wanted, os.sysconf("SC_OPEN_MAX") - 1_000)
-    held: list[asyncio.StreamWriter] = []
-    readers: list[asyncio.StreamReader] = []
+    held: list[Idle] = []
     try:
         for _ in range(room):
-            reader, writer = await asyncio.open_connection("127.0.0.1", bed.daemon.port)
-            writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-            held.append(writer)
-            readers.append(reader)
+            _, idle = await asyncio.get_running_loop().create_connection(Idle, "127.0.0.1", bed.daemon.port)
+            held.append(idle)
         bed.tried["idle connections"] += len(held)
-        yield
-        if gone := sum(reader.at_eof() for reader in readers):
-            bed.findings.add("idle connections closed under load", gone)
+        yield held
     finally:
-        for writer in held:
-            writer.close()
+        for idle in held:
+            idle.transport.close()
+
+
+def examine_idle(bed: Bed, held: list[Idle]) -> None:
+    """They must still be open, those aside that are so old that the relay closes them: a slow machine took so long."""
+    now = time.monotonic()
+    young = [idle for idle in held if now - idle.asked < IDLE_S]
+    if len(young) < len(held):
+        bed.notes.append(f"{len(held) - len(young)} idle connections were too old to be looked at")
+    if gone := sum(idle.is_over for idle in young):
+        bed.findings.add("idle connections closed under load", gone)
 
 
 # MARK: For the mixed ones

@@ -12,17 +12,17 @@ import statistics
 import time
 
 from cpu import TICKS_PER_SECOND, CPUTime
-from daemon import Daemon, Secrets, Settings
+from daemon import Daemon, Secrets, Settings, run_command
 from database import DATABASE, Server
 from hot_dimensions import DIMENSIONS, SOURCES, TOKEN, Dimension, Request
 from processes import BenchError, Scratch, wait_until
 from receivers import Receiver
 from sender import Connection
 
-COUNT, COUNT_SHORT = 10_000, 1_000
+COUNT, COUNT_SHORT = 10_000, 600
 COST_RATIO_MAX = 3.0
-# Bytes of `purchases.state`.
-STATE_BYTES_MAX = 64 << 10
+# Bytes of `purchases.state`; and of few events, for each of them.
+STATE_BYTES_MAX, STATE_BYTES_EACH = 64 << 10, 64
 BLOCKS, BLOCKS_COMPARED = 20, 3
 # Processor time is counted in ticks; on a fast machine a short block is one or two of them.
 TICKS_LEAST = 3
@@ -144,7 +144,7 @@ class HotBed:
             result.answered_s[f"{request[0]} ({number})"] = round(time.monotonic() - began, 2)
         await self.drain()
         result.state_bytes = int(await self.server.ask("SELECT coalesce(max(octet_length(state)), 0) FROM purchases"))
-        if result.state_bytes > STATE_BYTES_MAX:
+        if result.state_bytes > min(STATE_BYTES_MAX, STATE_BYTES_EACH * result.count):
             result.findings.append(f"the state of a purchase has {result.state_bytes} bytes")
 
     def next_ones(self, count: int) -> list[Request]:
@@ -224,16 +224,11 @@ class HotBed:
 
 async def run_to_end(command: list[str]) -> str:
     """What is wrong with how it ended; empty: nothing."""
-    process = await asyncio.create_subprocess_exec(
-        *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE)
     try:
-        async with asyncio.timeout(ANSWER_S):
-            _, error = await process.communicate()
+        code, _, said = await run_command(command, ANSWER_S)
     except TimeoutError:
-        process.kill()
-        await process.wait()
         return f"no answer within {ANSWER_S} s"
-    return "" if process.returncode == 0 else f"exit code {process.returncode}: {error.decode().strip()[:200]}"
+    return "" if code == 0 else f"exit code {code}: {said[:200]}"
 
 
 async def run_all(binary: pathlib.Path, names: list[str], count: int) -> list[HotResult]:

@@ -3,15 +3,17 @@ leaves anything of a person who was erased."""
 
 import asyncio
 import json
-import os
 import time
 
 from bed import Bed, Plan
+from daemon import run_command
 from oracle import MESSAGE_ID, Fault, Ledger
 from processes import BenchError
 from webhooks import History
 
-PLAN = Plan(daemons=2, only_200=True)
+# Seconds; so long a webhook waits for a lock (Limits.lockWait), which an erasure has on a machine that stands still.
+LOCK_WAIT_S = 5
+PLAN = Plan(daemons=2, only_200=True, time_over_s=LOCK_WAIT_S)
 # A command looks through the whole ledger, or waits for what is in a daemon's hands.
 COMMAND_S = 300
 
@@ -32,19 +34,13 @@ async def operators(bed: Bed) -> None:
 async def command(bed: Bed, *arguments: str, ended: tuple[int, ...] = (0,)) -> dict:
     """What it says with --json; whatever keeps it from its end ends the scenario."""
     bed.tried[arguments[0]] += 1
-    process = await asyncio.create_subprocess_exec(
-        str(bed.binary), *arguments, "--json", "--config", str(bed.rng.choice(bed.daemons).file),
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        env=os.environ | {"SWIFT_BACKTRACE": "enable=no"})
+    words = [str(bed.binary), *arguments, "--json", "--config", str(bed.rng.choice(bed.daemons).file)]
     try:
-        async with asyncio.timeout(COMMAND_S):
-            out, error = await process.communicate()
+        code, out, said = await run_command(words, COMMAND_S)
     except TimeoutError:
-        process.kill()
-        await process.wait()
         raise BenchError(f"posthouse {' '.join(arguments)} did not end within {COMMAND_S} s") from None
-    if process.returncode not in ended:
-        raise BenchError(f"posthouse {' '.join(arguments)}: {process.returncode}: {error.decode().strip()[-300:]}")
+    if code not in ended:
+        raise BenchError(f"posthouse {' '.join(arguments)}: {code}: {said[-300:]}")
     return json.loads(out)
 
 

@@ -19,6 +19,8 @@ SETTLED_S = 10.0
 # Shorter than the least that is left of a lease (Limits.leaseDuration, leaseRenewal), after which another daemon takes
 # over.
 LEASED_S = 8
+# Shorter than any integration's time-out.
+STALL_S = 1.0
 EXAMPLES = 3
 # Of messages m joined with their events e: what passes an event on has the event's key.
 MESSAGE_ID = "'msg_' || replace(coalesce(m.key, e.key)::text, '-', '')"
@@ -43,6 +45,18 @@ class Fault:
         if self.in_flight is not None:
             return (receiver, identifier) in self.in_flight
         return first >= self.began - self.settled_s
+
+
+async def watch(stalls: list[Fault]) -> None:
+    """Notes when this process, in which the receivers are, stood still. What a receiver answers after that the relay
+    may have given up before, and then it comes again."""
+    last = time.monotonic()
+    while True:
+        await asyncio.sleep(0.1)
+        now = time.monotonic()
+        if now - last > STALL_S:
+            stalls.append(Fault("the receivers stood still", last, now, settled_s=SLACK_S))
+        last = now
 
 
 async def leased(server: Server) -> set[tuple[str, str]]:

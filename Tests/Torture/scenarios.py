@@ -137,13 +137,14 @@ async def receivers(bed: Bed) -> None:
 
 async def clients(bed: Bed) -> None:
     """slow clients, half-sent bodies, ten thousand idle connections"""
-    async with faults.idle_connections(bed, 10_000):
+    async with faults.idle_connections(bed, 10_000) as idle:
         async with bed.load():
             slow = [asyncio.create_task(faults.slow_client(bed)) for _ in range(200)]
             try:
                 deadline = time.monotonic() + bed.seconds
                 while time.monotonic() < deadline:
                     await asyncio.gather(*(faults.half_body(bed) for _ in range(20)))
+                faults.examine_idle(bed, idle)
             finally:
                 for task in slow:
                     task.cancel()

@@ -23,11 +23,12 @@ REQUESTS_OF_CONNECTION = 40
 
 class Sender:
     def __init__(self, histories: Histories, seed: str, addresses: list[tuple[str, int]], secret: str,
-                 per_second: float, connections: int = 64, keep_alive: bool = True, unsettled_max: int = 2_000):
+                 per_second: float, connections: int = 64, keep_alive: bool = True, unsettled_max: int = 2_000,
+                 time_over_s: float = TIME_OVER_S):
         self.histories, self.rng = histories, random.Random(f"{seed}/sender")
         self.addresses, self.secret = addresses, secret.encode()
         self.per_second, self.connections, self.keep_alive = per_second, connections, keep_alive
-        self.unsettled_max = unsettled_max
+        self.unsettled_max, self.time_over_s = unsettled_max, time_over_s
         self.begun: list[History] = []
         self.acknowledged: dict[str, float] = {}
         # By status, and by what kept one from coming: `refused`, `cut`, `late`.
@@ -131,7 +132,7 @@ class Sender:
                 answer = await connection.post(f"/ingest/{webhook.source}", headers, webhook.body)
                 took = time.monotonic() - began
                 self.slowest_s = max(self.slowest_s, took)
-                if answer in ("503", "late") and took >= TIME_OVER_S:
+                if answer in ("503", "late") and took >= self.time_over_s:
                     self.overdue += 1
                 else:
                     self.answers[answer] += 1

@@ -165,7 +165,12 @@ def main() -> int:
         return 0
     first = given.seed if given.seed is not None else time.time_ns() % 1_000_000
     results = []
-    for scenario in chosen(given, first):
+    scenarios = chosen(given, first)
+    if scenarios:
+        # One that is cut off says nothing any more. With its name, this seed and --short, if so, it is played again.
+        print(f"torture{' --short' if given.short else ''}, seed {first}: "
+              + ", ".join(scenario.name for scenario in scenarios), flush=True)
+    for scenario in scenarios:
         for seed in range(first, first + given.runs):
             results.append(run(scenario, seed, given))
             show(results[-1])
