@@ -13,14 +13,14 @@ import Vocabulary
 
     static func judge(
         signature: String? = signature, timestamp: String? = timestamp, body: [UInt8] = body,
-        source: Source = purchaselySource(), now: Timestamp = signedAt
+        source: Source = purchaselySource(), now: Timestamp = signedAt, adapter: (any SourceAdapter)? = nil
     ) -> Authenticity {
         let headers = [
             "x-purchasely-request-signature": signature, "x-purchasely-timestamp": timestamp,
             // The deprecated one, right for this secret and timestamp: it must not count.
             "x-purchasely-signature": "ea909b88098b63ef93711cd14542403e5efe1a23c07d94a764bd4db55abba5a6",
         ]
-        return SourceAdapters.adapter(for: source.kind).authenticate(
+        return (adapter ?? SourceAdapters.adapter(for: source.kind)).authenticate(
             header: { headers[$0.lowercased()] ?? nil }, body: body, source: source, now: now)
     }
 
@@ -74,6 +74,16 @@ import Vocabulary
         #expect(Self.judge(source: purchaselySource(secrets: ["new", "foobar"])) == .authentic)
         #expect(Self.judge(source: purchaselySource(secrets: ["foobar", "new"])) == .authentic)
         #expect(Self.judge(source: purchaselySource(secrets: ["new", "newer"])) == .refused(.wrongSignature))
+    }
+
+    /// A source's adapter keeps the keys of its secrets.
+    @Test func theKeysOfOneSecretProveNothingForAnother() {
+        let adapter = SourceAdapters.adapter(for: .purchasely)
+        for secrets in [["foobar"], ["other"], ["foobar"], [], ["new", "foobar"], ["new"], ["foobar", "new"]] {
+            let expected: Authenticity = secrets.contains("foobar") ? .authentic : .refused(.wrongSignature)
+            let source = purchaselySource(secrets: secrets)
+            for _ in 0..<2 { #expect(Self.judge(source: source, adapter: adapter) == expected) }
+        }
     }
 
     @Test(arguments: [nil, ""]) func theDeprecatedSignatureDoesNotCount(_ signature: String?) {

@@ -8,7 +8,7 @@ package struct Purchasely: SourceAdapter {
 
     package var knownEventNames: [String] { StandardTypes.all }
 
-    package var signature: (any WebhookSignature.Type)? { PurchaselySignature.self }
+    package let signature: KeyedSignature? = KeyedSignature(PurchaselySignature.self)
 
     package func normalise(
         _ body: [UInt8], header: (String) -> String?, from source: Source

@@ -12,7 +12,7 @@ package struct RevenueCat: SourceAdapter {
     package var knownEventNames: [String] { RevenueCatNames.all }
 
     package var token: StaticToken? { StaticToken(header: "Authorization") }
-    package var signature: (any WebhookSignature.Type)? { RevenueCatSignature.self }
+    package let signature: KeyedSignature? = KeyedSignature(RevenueCatSignature.self)
 
     package func normalise(
         _ body: [UInt8], header: (String) -> String?, from source: Source

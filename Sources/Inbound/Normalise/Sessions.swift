@@ -30,7 +30,7 @@ package struct Sessions: SourceAdapter {
 
     package var knownEventNames: [String] { SessionsNames.all }
 
-    package var signature: (any WebhookSignature.Type)? { StandardWebhooksSignature.self }
+    package let signature: KeyedSignature? = KeyedSignature(StandardWebhooksSignature.self)
 
     package var idHeader: String? { StandardWebhooksSignature.idHeader }
 

@@ -11,7 +11,7 @@ package protocol SourceAdapter: SourceShape {
 
     /// The header with a secret, and the signature, by which the vendor's webhooks can prove themselves; nil: none.
     var token: StaticToken? { get }
-    var signature: (any WebhookSignature.Type)? { get }
+    var signature: KeyedSignature? { get }
 
     /// Whether the webhook comes from `source`, decided on the connection's event loop without waiting.
     ///
@@ -75,7 +75,7 @@ package protocol SourceAdapter: SourceShape {
 
 extension SourceAdapter {
     package var token: StaticToken? { nil }
-    package var signature: (any WebhookSignature.Type)? { nil }
+    package var signature: KeyedSignature? { nil }
 
     package var idHeader: String? { nil }
     package func decoded(_ body: [UInt8], answer: [UInt8]?) -> [UInt8]? { nil }

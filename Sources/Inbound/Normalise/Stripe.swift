@@ -26,7 +26,7 @@ package struct Stripe: SourceAdapter {
 
     package var knownEventNames: [String] { StripeNames.all }
 
-    package var signature: (any WebhookSignature.Type)? { StripeSignature.self }
+    package let signature: KeyedSignature? = KeyedSignature(StripeSignature.self)
 
     /// Answers the ping of the dashboard, which is a thin event
     /// (docs.stripe.com/api/v2/core/event-destinations/event-types). Stripe looks at the status only.

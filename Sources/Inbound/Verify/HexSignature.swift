@@ -1,4 +1,5 @@
 internal import Crypto
+internal import Ledger
 internal import Vocabulary
 
 /// HMAC-SHA256 in hex over a prefix and a body, without joining them in memory.
@@ -8,7 +9,7 @@ enum HexSignature {
 
     /// Lower-case hex of HMAC-SHA256(`secret`, `prefix` ++ `body`).
     static func sign(prefix: [UInt8], body: [UInt8], secret: Secret) -> String {
-        Identifier.hex(of: code(prefix: prefix, body: body, secret: secret))
+        Identifier.hex(of: KeyedSHA256(secret).code(of: [prefix, body]))
     }
 
     /// Decodes hex in either case; nil unless it has the length of one HMAC-SHA256.
@@ -29,18 +30,11 @@ enum HexSignature {
         return bytes
     }
 
-    /// Whether any of `secrets` made one of `signatures`. Comparisons take the same time wherever the bytes differ.
-    static func matches(anyOf signatures: [[UInt8]], prefix: [UInt8], body: [UInt8], secrets: [Secret]) -> Bool {
-        secrets.contains { secret in
-            let code = code(prefix: prefix, body: body, secret: secret)
+    /// Whether any of `keys` made one of `signatures`. Comparisons take the same time wherever the bytes differ.
+    static func matches(anyOf signatures: [[UInt8]], prefix: [UInt8], body: [UInt8], keys: [KeyedSHA256]) -> Bool {
+        keys.contains { key in
+            let code = key.code(of: [prefix, body])
             return signatures.contains { code == $0 }
         }
-    }
-
-    private static func code(prefix: [UInt8], body: [UInt8], secret: Secret) -> HMAC<SHA256>.MAC {
-        var hmac = HMAC<SHA256>(key: secret.withBytes { SymmetricKey(data: $0) })
-        hmac.update(data: prefix)
-        hmac.update(data: body)
-        return hmac.finalize()
     }
 }

@@ -1,3 +1,4 @@
+internal import Ledger
 internal import Vocabulary
 
 /// Purchasely's signature (github Purchasely/Documentation, custom_blocks/BackendEntitlementsSecurity.md):
@@ -16,14 +17,14 @@ enum PurchaselySignature: WebhookSignature {
     }
 
     static func authenticate(
-        header: (String) -> String?, body: [UInt8], source: Source, now: Timestamp
+        header: (String) -> String?, body: [UInt8], source: Source, keys: [KeyedSHA256], now: Timestamp
     ) -> Authenticity {
         guard let given = header(signatureHeader), !given.isEmpty else { return .refused(.missingSignature) }
         guard let written = header(timestampHeader), !written.isEmpty else { return .refused(.missingTimestamp) }
         guard let signature = HexSignature.decode(given) else { return .refused(.malformedSignature) }
         guard let timestamp = SignedTimestamp(written) else { return .refused(.malformedTimestamp) }
         let isSigned = HexSignature.matches(
-            anyOf: [signature], prefix: Array(timestamp.text.utf8), body: body, secrets: source.secrets)
+            anyOf: [signature], prefix: Array(timestamp.text.utf8), body: body, keys: keys)
         return timestamp.verdict(isSigned: isSigned, source: source, now: now)
     }
 }

@@ -1,13 +1,22 @@
-package import Vocabulary
+internal import Ledger
+internal import Vocabulary
 
 /// A vendor's signature over a body and a time.
-package protocol WebhookSignature {
+protocol WebhookSignature: Sendable {
+    /// The keys that a secret may mean.
+    static func keys(of secret: Secret) -> [KeyedSHA256]
+
     /// The headers that `authenticate` accepts at `unixSeconds`.
     static func headers(body: [UInt8], unixSeconds: Int64, secret: Secret) -> [(name: String, value: String)]
 
+    /// - Parameter keys: those of the source's secrets.
     static func authenticate(
-        header: (String) -> String?, body: [UInt8], source: Source, now: Timestamp
+        header: (String) -> String?, body: [UInt8], source: Source, keys: [KeyedSHA256], now: Timestamp
     ) -> Authenticity
+}
+
+extension WebhookSignature {
+    static func keys(of secret: Secret) -> [KeyedSHA256] { [KeyedSHA256(secret)] }
 }
 
 /// Unix seconds from a header, kept as the signed text, not as a number.

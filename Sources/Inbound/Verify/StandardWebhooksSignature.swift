@@ -1,4 +1,5 @@
 internal import Crypto
+internal import Ledger
 internal import Vocabulary
 
 /// Standard Webhooks 1.0, "Signature scheme" (github.com/standard-webhooks/standard-webhooks, spec):
@@ -23,23 +24,23 @@ enum StandardWebhooksSignature: WebhookSignature {
     static func headers(body: [UInt8], unixSeconds: Int64, secret: Secret) -> [(name: String, value: String)] {
         let id = "msg_" + Identifier.hex(of: SHA256.hash(data: body).prefix(16))
         let timestamp = String(unixSeconds)
-        let signatures = keys(of: secret).map { key in
-            version + code(id: id, timestamp: timestamp, body: body, key: key).withUnsafeBytes { Base64.encode($0) }
-        }
+        let content = content(id: id, timestamp: timestamp, body: body)
+        let signatures = keys(of: secret).map { version + Base64.encode($0.code(of: content)) }
         return [
             (idHeader, id), (timestampHeader, timestamp), (signatureHeader, signatures.joined(separator: " ")),
         ]
     }
 
     static func authenticate(
-        header: (String) -> String?, body: [UInt8], source: Source, now: Timestamp
+        header: (String) -> String?, body: [UInt8], source: Source, keys: [KeyedSHA256], now: Timestamp
     ) -> Authenticity {
         guard let given = header(signatureHeader), !given.isEmpty else { return .refused(.missingSignature) }
         guard let id = messageID(header) else { return .refused(.missingMessageID) }
         guard let written = header(timestampHeader), !written.isEmpty else { return .refused(.missingTimestamp) }
         guard let signatures = decode(given) else { return .refused(.malformedSignature) }
         guard let timestamp = SignedTimestamp(written) else { return .refused(.malformedTimestamp) }
-        let codes = source.secrets.flatMap(keys).map { code(id: id, timestamp: timestamp.text, body: body, key: $0) }
+        let content = content(id: id, timestamp: timestamp.text, body: body)
+        let codes = keys.map { $0.code(of: content) }
         // Crypto compares a code with bytes in a time that does not depend on where they differ.
         let isSigned = codes.contains { code in signatures.contains { code == $0 } }
         return timestamp.verdict(isSigned: isSigned, source: source, now: now)
@@ -58,22 +59,18 @@ enum StandardWebhooksSignature: WebhookSignature {
 
     /// The keys that a secret may mean. After `whsec_` it is base64; a text without it is the key itself, or, as the
     /// reference libraries read it, base64 of the key.
-    private static func keys(of secret: Secret) -> [SymmetricKey] {
+    static func keys(of secret: Secret) -> [KeyedSHA256] {
         secret.withBytes { bytes in
             let prefix = Array("whsec_".utf8)
             let isMarked = bytes.starts(with: prefix)
             let text = String(decoding: isMarked ? bytes.dropFirst(prefix.count) : bytes[...], as: UTF8.self)
-            guard let decoded = Base64.decode(text), !decoded.isEmpty else { return [SymmetricKey(data: bytes)] }
-            return isMarked ? [SymmetricKey(data: decoded)] : [SymmetricKey(data: bytes), SymmetricKey(data: decoded)]
+            guard let decoded = Base64.decode(text), !decoded.isEmpty else { return [KeyedSHA256(secret)] }
+            let key = KeyedSHA256(Secret(decoded))
+            return isMarked ? [key] : [KeyedSHA256(secret), key]
         }
     }
 
-    private static func code(
-        id: String, timestamp: String, body: [UInt8], key: SymmetricKey
-    ) -> HMAC<SHA256>.MAC {
-        var hmac = HMAC<SHA256>(key: key)
-        hmac.update(data: Array("\(id).\(timestamp).".utf8))
-        hmac.update(data: body)
-        return hmac.finalize()
+    private static func content(id: String, timestamp: String, body: [UInt8]) -> [[UInt8]] {
+        [Array("\(id).\(timestamp).".utf8), body]
     }
 }

@@ -1,3 +1,4 @@
+internal import Ledger
 internal import Vocabulary
 
 /// Stripe's signature (docs.stripe.com/webhooks, "Verify webhook signatures manually"):
@@ -23,14 +24,14 @@ enum StripeSignature: WebhookSignature {
     }
 
     static func authenticate(
-        header: (String) -> String?, body: [UInt8], source: Source, now: Timestamp
+        header: (String) -> String?, body: [UInt8], source: Source, keys: [KeyedSHA256], now: Timestamp
     ) -> Authenticity {
         guard let given = header(signatureHeader), !given.isEmpty else { return .refused(.missingSignature) }
         guard let parts = Parts(given) else { return .refused(.malformedSignature) }
         guard let written = parts.timestamp else { return .refused(.missingTimestamp) }
         guard let timestamp = SignedTimestamp(written) else { return .refused(.malformedTimestamp) }
         let isSigned = HexSignature.matches(
-            anyOf: parts.signatures, prefix: prefix(timestamp.text), body: body, secrets: source.secrets)
+            anyOf: parts.signatures, prefix: prefix(timestamp.text), body: body, keys: keys)
         return timestamp.verdict(isSigned: isSigned, source: source, now: now)
     }
 
