@@ -75,7 +75,7 @@ package final class EndpointClient {
         _ request: EndpointRequest, completion: @escaping (Result<EndpointAnswer, RequestFailure>) -> Void
     ) {
         eventLoop.preconditionInEventLoop()
-        let bytes = request.body.reduce(0) { $0 + $1.readableBytes }
+        let bytes = request.body.reduce(0) { $0 + $1.count }
         let coalesces = bytes <= HTTPClientLimits.coalescedBodyBytesMax
         var head: ByteBuffer
         do throws(UnsendableRequest) {
@@ -88,10 +88,10 @@ package final class EndpointClient {
             let failure = RequestFailure.unsendable(error.reason)
             return eventLoop.assumeIsolated().execute { completion(.failure(failure)) }
         }
-        if coalesces { for part in request.body { head.writeImmutableBuffer(part) } }
+        if coalesces { for part in request.body { head.writeBytes(part) } }
         place(
             Exchange(
-                request, head: head, body: coalesces ? [] : request.body,
+                request, head: head, body: coalesces ? [] : request.body.map { ByteBuffer(bytes: $0) },
                 deadline: eventLoop.now + TimeAmount(request.timeout), completion: completion))
     }
 

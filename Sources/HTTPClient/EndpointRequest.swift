@@ -1,12 +1,10 @@
-package import NIOCore
-
 /// One request, with the limits of its answer.
 package struct EndpointRequest {
     package let head: RequestHead
     /// Sent after those of the head.
     package let headers: [(String, String)]
-    /// Written in sequence, without a copy of a large one.
-    package let body: [ByteBuffer]
+    /// In parts, written in sequence.
+    package let body: [[UInt8]]
     /// From `send` to the last byte of the answer.
     package let timeout: Duration
     /// Bytes of the answer's body that are read. A longer one ends the connection, not the request: the answer has its
@@ -16,7 +14,7 @@ package struct EndpointRequest {
     package let keptBytesMax: Int
 
     package init(
-        head: RequestHead, headers: [(String, String)] = [], body: [ByteBuffer] = [], timeout: Duration,
+        head: RequestHead, headers: [(String, String)] = [], body: [[UInt8]] = [], timeout: Duration,
         answerBytesMax: Int, keptBytesMax: Int
     ) {
         precondition(keptBytesMax <= answerBytesMax, "what is not read cannot be kept")

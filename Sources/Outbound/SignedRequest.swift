@@ -1,5 +1,4 @@
 import HTTPClient
-import NIOCore
 import Vocabulary
 
 extension EndpointRequest {
@@ -29,12 +28,13 @@ extension EndpointRequest {
 }
 
 extension Message {
-    fileprivate func body(for integration: Integration) -> [ByteBuffer] {
+    /// In parts, which are signed where they are and copied once, into the request.
+    fileprivate func body(for integration: Integration) -> [[UInt8]] {
         switch integration.format {
-        case .standard:
-            [envelope, original, (integration.include.contains(.access) ? accessMember : []) + Self.envelopeEnd]
-                .map { ByteBuffer(bytes: $0) }
-        case .source: [ByteBuffer(bytes: derivedBody ?? original)]
+        case .standard where integration.include.contains(.access):
+            [envelope, original, accessMember, Self.envelopeEnd]
+        case .standard: [envelope, original, Self.envelopeEnd]
+        case .source: [derivedBody ?? original]
         }
     }
 }

@@ -6,6 +6,12 @@ package enum Base64 {
         let bytes = Array(bytes)
         var out = [UInt8]()
         out.reserveCapacity((bytes.count + 2) / 3 * 4)
+        bytes.withUnsafeBytes { append($0, to: &out) }
+        return String(decoding: out, as: UTF8.self)
+    }
+
+    /// Writes the text of `bytes` to the end of `out`.
+    package static func append(_ bytes: UnsafeRawBufferPointer, to out: inout [UInt8]) {
         var group: UInt32 = 0
         var count = 0
         for byte in bytes {
@@ -22,7 +28,6 @@ package enum Base64 {
         } else if count == 2 {
             out += [digit(group >> 10 & 63), digit(group >> 4 & 63), digit(group << 2 & 63), pad]
         }
-        return String(decoding: out, as: UTF8.self)
     }
 
     /// Decodes `text`; nil for anything that `encode` does not write.

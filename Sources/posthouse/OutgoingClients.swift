@@ -50,9 +50,8 @@ final class OutgoingClients: Sendable {
                     request.method == .get ? .get : .post, request.url, userAgent: "posthouse/\(Posthouse.version)",
                     headers: request.headers)
                 let sent = EndpointRequest(
-                    head: head, body: request.body.isEmpty ? [] : [ByteBuffer(bytes: request.body)],
-                    timeout: request.timeout, answerBytesMax: request.answerBytesMax,
-                    keptBytesMax: request.answerBytesMax)
+                    head: head, body: [request.body], timeout: request.timeout,
+                    answerBytesMax: request.answerBytesMax, keptBytesMax: request.answerBytesMax)
                 try client(for: request).send(sent) { result in
                     promise.completeWith(result.mapError { OutgoingFailure($0.explanation) as any Error })
                 }

@@ -1,6 +1,5 @@
 import Crypto
 import Foundation
-import NIOCore
 import Vocabulary
 
 @testable import Inbound
@@ -105,7 +104,7 @@ enum WireTarget {
 
     private static func outbound(_ input: [UInt8]) {
         let signed = Signed(input)
-        let body = [ByteBuffer(bytes: signed.body)]
+        let body = [signed.body]
         guard let verifier = try? StandardWebhooksVerifier(keys: [signing, seed], tolerance: .seconds(300)),
             let signer = try? StandardWebhooksSigner(keys: [signing, seed])
         else { breach("the keys of the test are refused") }
@@ -123,10 +122,10 @@ enum WireTarget {
         guard let signature = try? signer.signature(id: id, unixSeconds: unix, body: body) else {
             breach("signing fails")
         }
-        func isTaken(_ body: [ByteBuffer]) -> Bool {
+        func isTaken(_ body: [[UInt8]]) -> Bool {
             (try? verifier.verify(id: id, timestamp: String(unix), signature: signature, body: body, now: now)) != nil
         }
         require(isTaken(body), "what the relay signs is refused")
-        require(!isTaken(body + [ByteBuffer(bytes: [signed.choice])]), "a signature holds for another body")
+        require(!isTaken(body + [[signed.choice]]), "a signature holds for another body")
     }
 }

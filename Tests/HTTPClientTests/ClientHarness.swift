@@ -40,14 +40,14 @@ struct ClientHarness: Sendable {
 
     /// Records an issue if the completion is called twice.
     func send(
-        _ body: [ByteBuffer] = [ByteBuffer(string: "{}")], to head: RequestHead? = nil,
+        _ body: [[UInt8]] = [Array("{}".utf8)], to head: RequestHead? = nil,
         headers: [(String, String)] = [], timeout: Duration = .seconds(300), keptBytesMax: Int = 256
     ) async throws -> Outcome {
         try await start(body, to: head, headers: headers, timeout: timeout, keptBytesMax: keptBytesMax).get()
     }
 
     func start(
-        _ body: [ByteBuffer] = [ByteBuffer(string: "{}")], to other: RequestHead? = nil,
+        _ body: [[UInt8]] = [Array("{}".utf8)], to other: RequestHead? = nil,
         headers: [(String, String)] = [], timeout: Duration = .seconds(300), keptBytesMax: Int = 256
     ) -> EventLoopFuture<Outcome> {
         let head = other ?? head

@@ -87,7 +87,7 @@ struct EndpointFailureTests {
     @Test func doesNotReadTheRequest() async throws {
         let server = try await MisbehavingServer.start(readsRequests: false) { _, _ in }
         let client = try await ClientHarness.make(port: server.port)
-        let body = [ByteBuffer(repeating: 0x20, count: 32 << 20)]
+        let body = [[UInt8](repeating: 0x20, count: 32 << 20)]
         var found: RequestFailure?
         // A busy machine may be late with the connection: then once more, with more time.
         for timeout in [soon, .seconds(60)] where found != .timedOut(.sending) {

@@ -20,7 +20,7 @@ struct EndpointTLSTests {
     func acceptsOwnAuthority(host: String) async throws {
         let server = try await server("named")
         let client = try await ClientHarness.make(port: server.port, host: host, isTLS: true, trust: own)
-        let large = [ByteBuffer(repeating: 7, count: 300_000)]
+        let large = [[UInt8](repeating: 7, count: 300_000)]
         for _ in 0..<3 { #expect(try await client.send(large).status == 200) }
         #expect(server.connections == 1)
         #expect(server.received.allSatisfy { $0.body.count == 300_000 })

@@ -15,8 +15,12 @@ import Vocabulary
     @Test func everyLengthAndByteLikeFoundation() {
         for length in 0..<300 {
             let bytes = (0..<length).map { UInt8(truncatingIfNeeded: $0 &* 167 &+ length) }
-            #expect(Base64.encode(bytes) == Data(bytes).base64EncodedString())
+            let text = Data(bytes).base64EncodedString()
+            #expect(Base64.encode(bytes) == text)
             #expect(Base64.decode(Base64.encode(bytes)) == bytes)
+            var line = Array("v1,".utf8)
+            bytes.withUnsafeBytes { Base64.append($0, to: &line) }
+            #expect(line == Array("v1,\(text)".utf8))
         }
     }
 

@@ -1,5 +1,5 @@
 import Crypto
-package import NIOCore
+import Ledger
 package import Vocabulary
 
 /// Verifies what `StandardWebhooksSigner` and the reference libraries sign; `posthouse listen` uses it.
@@ -13,7 +13,7 @@ package struct StandardWebhooksVerifier: Sendable {
         case wrongSignature
     }
 
-    private let keys: [SymmetricKey]
+    private let keys: [KeyedSHA256]
     private let publicKeys: [Curve25519.Signing.PublicKey]
     private let tolerance: Duration
 
@@ -23,11 +23,11 @@ package struct StandardWebhooksVerifier: Sendable {
     package init(
         keys: [Integration.SigningKey], publicKeys: [[UInt8]] = [], tolerance: Duration
     ) throws(SigningFailure) {
-        var shared: [SymmetricKey] = []
+        var shared: [KeyedSHA256] = []
         var published: [Curve25519.Signing.PublicKey] = []
         for key in keys {
             switch key {
-            case .symmetric(let secret): shared.append(SignedContent.key(secret))
+            case .symmetric(let secret): shared.append(KeyedSHA256(secret))
             case .asymmetric(let seed): published.append(try Ed25519.privateKey(seed: seed).publicKey)
             }
         }
@@ -39,7 +39,7 @@ package struct StandardWebhooksVerifier: Sendable {
 
     /// Takes the values of `webhook-id`, `webhook-timestamp` and `webhook-signature` as they came.
     package func verify(
-        id: String, timestamp: String, signature: String, body: [ByteBuffer], now: Timestamp
+        id: String, timestamp: String, signature: String, body: [[UInt8]], now: Timestamp
     ) throws(Refusal) {
         // Only the form that a signer writes: `+5` and `05` are other texts under the signature.
         guard let seconds = Int64(timestamp), String(seconds) == timestamp, seconds >= 0 else {
@@ -52,7 +52,7 @@ package struct StandardWebhooksVerifier: Sendable {
         // Every pair is compared, a code in constant time, so that the duration does not show which one is valid.
         var holds = false
         for key in keys {
-            let expected = Secret(content.code(HMAC(key: key)).withUnsafeBytes(Array.init))
+            let expected = Secret(key.code(of: content.parts).withUnsafeBytes(Array.init))
             for given in Self.signatures(signature, SignedContent.symmetricVersion) where expected.matches(given) {
                 holds = true
             }

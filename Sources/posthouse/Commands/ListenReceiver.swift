@@ -61,8 +61,7 @@ struct ListenReceiver: IncomingHandler {
         do throws(StandardWebhooksVerifier.Refusal) {
             try verifier.verify(
                 id: id, timestamp: request.head.first("webhook-timestamp") ?? "",
-                signature: request.head.first("webhook-signature") ?? "", body: [ByteBuffer(bytes: request.body)],
-                now: ThisProcess.now())
+                signature: request.head.first("webhook-signature") ?? "", body: [request.body], now: ThisProcess.now())
         } catch {
             let reason = error.text
             if json {

@@ -185,7 +185,7 @@ struct SendCommand: AsyncParsableCommand {
                 endpoint: endpoint, allowsPrivateAddresses: true, trust: trust, resolver: NameResolver().resolver,
                 connectionsMax: 1, eventLoop: loop)
             let request = EndpointRequest(
-                head: head, headers: headers, body: [ByteBuffer(bytes: body)], timeout: Limits.attemptTimeout,
+                head: head, headers: headers, body: [body], timeout: Limits.attemptTimeout,
                 answerBytesMax: Limits.responseBodyBytesMax, keptBytesMax: Limits.responseExcerptBytesMax)
             client.send(request) { result in
                 promise.completeWith(result.mapError { $0 as any Error })

@@ -1,4 +1,3 @@
-import NIOCore
 import Testing
 import Vocabulary
 
@@ -26,7 +25,7 @@ import Vocabulary
         let bytes = Array(payload.utf8)
         // However the body is cut into segments.
         for cut in [0, bytes.count / 3, bytes.count] {
-            let body = [ByteBuffer(bytes: bytes[..<cut]), ByteBuffer(), ByteBuffer(bytes: bytes[cut...])]
+            let body = [Array(bytes[..<cut]), [], Array(bytes[cut...])]
             #expect(try signer.signature(id: Self.id, unixSeconds: Self.seconds, body: body) == signature)
         }
     }
@@ -34,7 +33,7 @@ import Vocabulary
     @Test func signsWithEveryKeyInOrder() throws {
         let other = try Self.key("AAECAwQFBgcICQoLDA0ODxAREhMUFRYX")
         let both = try StandardWebhooksSigner(keys: [try Self.key(), other])
-        let headers = try both.headers(id: Self.id, unixSeconds: Self.seconds, body: [ByteBuffer(string: Self.payload)])
+        let headers = try both.headers(id: Self.id, unixSeconds: Self.seconds, body: [Array(Self.payload.utf8)])
         #expect(headers.map(\.0) == ["webhook-id", "webhook-timestamp", "webhook-signature"])
         #expect(headers.map(\.1).prefix(2) == [Self.id, "1614265330"])
         let parts = headers[2].1.split(separator: " ")
@@ -78,6 +77,6 @@ import Vocabulary
         keys: [Integration.SigningKey]? = nil, now: Timestamp = now
     ) throws {
         try StandardWebhooksVerifier(keys: keys ?? [Self.key()], tolerance: .seconds(300)).verify(
-            id: id, timestamp: timestamp, signature: signature, body: [ByteBuffer(string: payload)], now: now)
+            id: id, timestamp: timestamp, signature: signature, body: [Array(payload.utf8)], now: now)
     }
 }
