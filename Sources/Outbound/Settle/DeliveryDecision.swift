@@ -75,10 +75,11 @@ package enum DeliveryDecision: Sendable, Equatable {
     ///   - isOutdated: the integration was changed or removed during the attempt, or paused and resumed.
     ///   - attempt: the number of the attempt that brought `result`, from 1.
     ///   - createdAt: when the message was made; `give_up_after` counts from then.
-    ///   - random: 0…1, places the gap within its jitter.
+    ///   - random: 0…1, places the gap within its jitter; not drawn where no gap is used.
     package static func decide(
         _ result: Result<EndpointAnswer, RequestFailure>, isProbe: Bool, isOutdated: Bool, attempt: Int,
-        schedule: RetrySchedule, permanentStatuses: Set<Int>, createdAt: Timestamp, now: Timestamp, random: Double
+        schedule: RetrySchedule, permanentStatuses: Set<Int>, createdAt: Timestamp, now: Timestamp,
+        random: @autoclosure () -> Double
     ) -> DeliveryDecision {
         precondition(attempt >= 1, "attempts are counted from 1")
         let reason: String
@@ -115,7 +116,7 @@ package enum DeliveryDecision: Sendable, Equatable {
             return .keep(at: next, reason: "\(reason); as a probe of the open breaker it uses up no attempt")
         }
         guard attempt <= schedule.gaps.count else { return .dead(.exhausted(attempts: attempt, last: reason)) }
-        let gap = spread(milliseconds(schedule.gaps[attempt - 1]), share: schedule.jitter, random: random)
+        let gap = spread(milliseconds(schedule.gaps[attempt - 1]), share: schedule.jitter, random: random())
         let next = now.advanced(byMilliseconds: max(gap, milliseconds(min(asked, Limits.retryAfterMax))))
         if let deadline, next > deadline { return .dead(.pastDeadline(last: reason)) }
         return .retry(at: next, reason: reason)

@@ -116,6 +116,25 @@ import Vocabulary
         #expect(wait(decide(answer(500), gaps: [.seconds(100)], jitter: 1, random: 0)) == 0)
     }
 
+    @Test func nothingIsDrawnWhereNoGapIsUsed() {
+        func draws(_ result: Result<EndpointAnswer, RequestFailure>, isProbe: Bool = false, attempt: Int = 1) -> Int {
+            var draws = 0
+            func draw() -> Double {
+                draws += 1
+                return 0.5
+            }
+            _ = DeliveryDecision.decide(
+                result, isProbe: isProbe, isOutdated: false, attempt: attempt,
+                schedule: RetrySchedule(gaps: [.seconds(5)], jitter: 0.2, giveUpAfter: nil), permanentStatuses: [422],
+                createdAt: created, now: now, random: draw())
+            return draws
+        }
+        #expect(draws(answer(500)) == 1)
+        for result in [answer(200), answer(410), answer(422), .failure(.cancelled)] { #expect(draws(result) == 0) }
+        #expect(draws(answer(500), attempt: 2) == 0)
+        #expect(draws(answer(500), isProbe: true) == 0)
+    }
+
     @Test func onlySomeStatusesObeyRetryAfter() {
         for status in 300...599 where status != 410 {
             let obeys = status == 429 || status == 503
