@@ -1,8 +1,8 @@
 import NIOCore
 import Vocabulary
 
-/// Reads the answer to one request. Pure: it is fed with the output of the HTTP decoder. It limits what an answer may
-/// cost and keeps the start of its body. An answer is complete once its body has ended or exceeds the limit.
+/// Reads the answer to one request. Pure: it is fed with the output of the HTTP decoder, or with a `WholeAnswer`. It
+/// limits what an answer may cost and keeps the start of its body. An answer is complete once its body has ended or exceeds the limit.
 struct AnswerReader {
     private enum State {
         case head
@@ -75,6 +75,14 @@ struct AnswerReader {
     mutating func end() {
         guard state == .body else { return distrust() }
         state = .finished
+    }
+
+    /// Reads an answer that has been read whole, in place of its parts.
+    mutating func whole(_ answer: WholeAnswer, in read: ByteBuffer) {
+        state = .body
+        (status, cacheControl, keepsAlive) = (answer.status, answer.cacheControl, true)
+        body(read.readableBytesView.dropFirst(answer.bodyStart))
+        if state == .body { end() }
     }
 
     /// Called at the end of each read. Limits what no decoded part shows: interim answers, reason phrases, chunk

@@ -32,6 +32,9 @@ final class EndpointConnection: ChannelInboundHandler {
     private let tls: NIOSSLClientHandler?
     private var isHandshaking: Bool
     private var context: ChannelHandlerContext?
+    private var bytes: RequestBytes?
+    /// Whether the decoder expects the answer to the request under way.
+    private var isAnnounced = false
     /// One timer for all requests: it is not moved when a deadline moves back, but checks again when it fires.
     private var timer: (at: NIODeadline, callback: NIOScheduledCallback)?
     /// Whether the request under way has had its time to read after its deadline.
@@ -48,7 +51,9 @@ final class EndpointConnection: ChannelInboundHandler {
     func install(on channel: any Channel) throws {
         let pipeline = channel.pipeline.syncOperations
         if let tls { try pipeline.addHandler(tls) }
-        try pipeline.addHandler(RequestBytes { [unowned self] in mayDecode(rawBytes: $0) })
+        let bytes = RequestBytes { [unowned self] in mayDecode($0) }
+        self.bytes = bytes
+        try pipeline.addHandler(bytes)
         try pipeline.addHandler(AnswerDecoder.make())
         try pipeline.addHandler(self)
     }
@@ -82,11 +87,9 @@ final class EndpointConnection: ChannelInboundHandler {
     }
 
     private func write(_ exchange: Exchange) {
-        guard let context else { return fail(.connectionLost(.sending)) }
-        context.write(wrapOutboundOut(.head(Self.announcement)), promise: nil)
-        context.write(wrapOutboundOut(.body(.byteBuffer(exchange.head))), promise: nil)
-        for buffer in exchange.body { context.write(wrapOutboundOut(.body(.byteBuffer(buffer))), promise: nil) }
-        context.flush()
+        guard context != nil, let bytes else { return fail(.connectionLost(.sending)) }
+        isAnnounced = false
+        bytes.send(exchange.head, exchange.body)
     }
 
     /// Makes the decoder expect an answer that may have a body, as those to GET and POST may. The request's bytes do
@@ -126,14 +129,28 @@ final class EndpointConnection: ChannelInboundHandler {
         context.fireUserInboundEventTriggered(event)
     }
 
-    /// Nobody has asked for what comes to an idle connection. The decoder would keep a part of a head, and give it out
-    /// as the answer to the next request.
-    private func mayDecode(rawBytes count: Int) -> Bool {
+    /// Nobody has asked for what comes to an idle connection, or behind an answer. The decoder would keep a part of a
+    /// head, and give it out as the answer to the next request.
+    private func mayDecode(_ read: ByteBuffer) -> Bool {
         if case .idle = state {
             leave()
             return false
         }
-        reader.count(rawBytes: count)
+        let isFirst = reader.isUntouched
+        reader.count(rawBytes: read.readableBytes)
+        guard case .busy = state else { return true }
+        if reader.isFinished {
+            reader.distrust()
+            return false
+        }
+        if isFirst, let answer = read.withUnsafeReadableBytes({ WholeAnswer($0) }) {
+            reader.whole(answer, in: read)
+            return false
+        }
+        if !isAnnounced {
+            isAnnounced = true
+            context?.write(wrapOutboundOut(.head(Self.announcement)), promise: nil)
+        }
         return true
     }
 

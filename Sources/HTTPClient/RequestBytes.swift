@@ -2,28 +2,34 @@ import NIOCore
 import NIOHTTP1
 
 /// Sits between the socket (or TLS) and the HTTP decoder. Outbound it replaces an encoder: the request's bytes are
-/// rendered already, so it passes buffers on and drops the head part, which only makes the decoder expect an answer.
-/// Inbound it reports raw bytes before they are decoded.
+/// rendered already, and `send` passes them on from here; what comes down the pipeline only makes the decoder expect an
+/// answer. Inbound it shows raw bytes before they are decoded.
 final class RequestBytes: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
     typealias OutboundIn = HTTPClientRequestPart
     typealias OutboundOut = ByteBuffer
 
-    private let mayDecode: (Int) -> Bool
+    private let mayDecode: (ByteBuffer) -> Bool
+    private var context: ChannelHandlerContext?
 
-    /// - Parameter mayDecode: called with the number of bytes of a read; false: they are dropped.
-    init(mayDecode: @escaping (Int) -> Bool) { self.mayDecode = mayDecode }
+    /// - Parameter mayDecode: called with the bytes of a read; false: they go no further.
+    init(mayDecode: @escaping (ByteBuffer) -> Bool) { self.mayDecode = mayDecode }
 
-    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-        if case .body(.byteBuffer(let buffer)) = unwrapOutboundIn(data) {
-            context.write(wrapOutboundOut(buffer), promise: promise)
-        } else {
-            promise?.succeed()
-        }
+    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+
+    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+
+    func send(_ head: ByteBuffer, _ body: [ByteBuffer]) {
+        guard let context else { return }
+        context.write(wrapOutboundOut(head), promise: nil)
+        for buffer in body { context.write(wrapOutboundOut(buffer), promise: nil) }
+        context.flush()
     }
 
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) { promise?.succeed() }
+
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        if mayDecode(unwrapInboundIn(data).readableBytes) { context.fireChannelRead(data) }
+        if mayDecode(unwrapInboundIn(data)) { context.fireChannelRead(data) }
     }
 }

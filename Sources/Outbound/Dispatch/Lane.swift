@@ -23,6 +23,7 @@ final class Lane {
     /// or from before a pause.
     private var generation = 0
     private var isCut = false
+    private var isPumpDue = false
     /// Calls `pump` when a slot of the rate may be there.
     private var alarm: Scheduled<Void>?
 
@@ -93,13 +94,24 @@ final class Lane {
                     cut.append(delivery)
                     state.finished(start, .none, at: .now())
                 }
-                if isRunning { pump() } else { finishDraining() }
+                if isRunning { pumpOnce() } else { finishDraining() }
             }
         }
         claimIfNeeded()
         performAction()
         reserveSlots()
         setAlarm()
+    }
+
+    /// Behind what else the loop has read: many answers come at once, and one look is enough for them.
+    private func pumpOnce() {
+        if isPumpDue { return }
+        isPumpDue = true
+        let bound = NIOLoopBound(self, eventLoop: loop)
+        loop.execute {
+            bound.value.isPumpDue = false
+            bound.value.pump()
+        }
     }
 
     private func nextStart() -> LaneState.Start? {
