@@ -296,18 +296,18 @@ extension BatchPlan {
     ///
     /// - Parameter isFirst: nothing was known of the purchase before.
     mutating func storedChanges(of id: Identifier, isFirst: Bool, index: Int) -> [KnownChanges.Key: Timestamp] {
-        let event = events[index].event
-        guard holders.changing.contains(event.scope.source) else { return [:] }
-        var wanted = event.wantedChanges
+        let new = events[index]
+        guard holders.changing.contains(new.event.scope.source) else { return [:] }
+        var wanted = new.event.wantedChanges
         // The purchase has all links of an own holder: it looked them up at the first nameless fact.
-        for fact in event.facts where !fact.isNamed && purchases[id]?.state.isOwn(fact.holder) ?? false {
-            for key in KnownChanges.Key.all(of: fact.holder, in: event.scope) { wanted[key] = nil }
+        for fact in new.event.facts where !fact.isNamed && purchases[id]?.state.isOwn(fact.holder) ?? false {
+            for key in KnownChanges.Key.all(of: fact.holder, in: new.event.scope) { wanted[key] = nil }
         }
-        for name in event.purchaseNames {
-            let key = KnownChanges.Key(scope: event.scope, subject: name, isLogin: false)
+        for name in new.event.purchaseNames {
+            let key = KnownChanges.Key(scope: new.event.scope, subject: name, isLogin: false)
             // A restore may have named it before its purchase was known.
             let isSettled = holders.isSettled(name, of: id) && !isFirst
-            wanted[key] = isSettled ? event.earliestFact : Timestamp(milliseconds: .min)
+            wanted[key] = isSettled ? new.event.earliestFact : Timestamp(milliseconds: .min)
             holders.settle(name, of: id)
         }
         return wanted

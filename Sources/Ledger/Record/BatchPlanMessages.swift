@@ -44,9 +44,9 @@ extension BatchPlan {
 
     /// The purchase that a message is about, and its transaction.
     private func subject(_ id: Identifier, index: Int) -> MessageEnvelope.Subject {
-        let event = events[index].event
-        if events[index].purchase == id {
-            return MessageEnvelope.Subject(id: id, purchase: event.purchase, transaction: event.transaction)
+        let new = events[index]
+        if new.purchase == id {
+            return MessageEnvelope.Subject(id: id, purchase: new.event.purchase, transaction: new.event.transaction)
         }
         return MessageEnvelope.Subject(
             id: id, purchase: purchases[id]?.purchase, transaction: holders.newestTransaction(of: id))
@@ -57,20 +57,20 @@ extension BatchPlan {
         _ index: Int, transfer: (id: Identifier, from: Holder, to: Holder)?, knowing state: PurchaseState? = nil
     ) {
         let new = events[index]
-        let event = new.event
-        if event.isImport { return }
+        if new.event.isImport { return }
         let state = state ?? new.purchase.flatMap { purchases[$0]?.state }
         let statement = MessageEnvelope.Statement(
-            type: event.type, eventID: eventID(of: new), eventName: event.name, holder: event.holder,
-            resolvedUserID: event.holder.flatMap { user(of: $0, in: state, as: event) },
+            type: new.event.type, eventID: eventID(of: new), eventName: new.event.name, holder: new.event.holder,
+            resolvedUserID: new.event.holder.flatMap { user(of: $0, in: state, as: new.event) },
             transfer: transfer.map { ($0.id.transferID, $0.from, $0.to) })
         let subject = MessageEnvelope.Subject(
-            id: new.purchase, purchase: event.purchase, transaction: event.transaction, money: event.money)
+            id: new.purchase, purchase: new.event.purchase, transaction: new.event.transaction, money: new.event.money)
         messages.append(
             MessageRow(
-                key: transfer.map { KeyHash.message(ofTransfer: $0.id, type: event.type) },
-                cause: index, fields: MessageFields(statement, of: subject, causedBy: event), transfer: transfer?.id,
-                envelope: MessageEnvelope.write(statement, of: subject, causedBy: event), derivedBody: nil))
+                key: transfer.map { KeyHash.message(ofTransfer: $0.id, type: new.event.type) },
+                cause: index, fields: MessageFields(statement, of: subject, causedBy: new.event),
+                transfer: transfer?.id,
+                envelope: MessageEnvelope.write(statement, of: subject, causedBy: new.event), derivedBody: nil))
     }
 
     private mutating func derive(
@@ -78,29 +78,29 @@ extension BatchPlan {
         transfer: (id: Identifier, from: Holder, to: Holder),
         of subject: MessageEnvelope.Subject
     ) {
-        let event = events[index].event
-        if event.isImport, !announcesImports { return }
+        let new = events[index]
+        if new.event.isImport, !announcesImports { return }
         let key = KeyHash.message(ofTransfer: transfer.id, type: type)
         let holder = side == .transferred ? transfer.from : transfer.to
         let statement = MessageEnvelope.Statement(
             type: type, eventID: key.eventID, eventName: type, holder: holder,
-            resolvedUserID: resolved(holder, as: event),
+            resolvedUserID: resolved(holder, as: new.event),
             transfer: (transfer.id.transferID, transfer.from, transfer.to))
-        let isNamed = events[index].purchase == subject.id
+        let isNamed = new.purchase == subject.id
         let derived = DerivedTransfer(
             type: type, from: transfer.from, to: transfer.to, eventID: key.eventID,
             unnamedPurchase: isNamed ? nil : subject.purchase,
             unnamedTransaction: isNamed ? nil : subject.transaction)
-        let envelope = MessageEnvelope.write(statement, of: subject, causedBy: event)
-        let body = rules[event.scope.source].map { rules in
+        let envelope = MessageEnvelope.write(statement, of: subject, causedBy: new.event)
+        let body = rules[new.event.scope.source].map { rules in
             // A line of an import has not the shape of the source's bodies.
-            rules.shape.isSealed || event.isImport
-                ? envelope + event.body + Message.envelopeEnd
-                : rules.shape.derivedBody(from: event.body, stating: derived)
+            rules.shape.isSealed || new.event.isImport
+                ? envelope + new.event.body + Message.envelopeEnd
+                : rules.shape.derivedBody(from: new.event.body, stating: derived)
         }
         messages.append(
             MessageRow(
-                key: key, cause: index, fields: MessageFields(statement, of: subject, causedBy: event),
+                key: key, cause: index, fields: MessageFields(statement, of: subject, causedBy: new.event),
                 transfer: transfer.id, envelope: envelope, derivedBody: body))
     }
 

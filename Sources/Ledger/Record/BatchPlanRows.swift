@@ -127,15 +127,28 @@ extension BatchPlan {
         var storeTransactionID: [UInt8]
     }
 
-    struct MessageRow {
+    /// A class for the same reason as `EventBatch.Arrival`.
+    final class MessageRow: Sendable {
         /// Of a transfer's message; nil: it passes an event on (`BatchWrite.ownKey`).
-        var key: Identifier?
+        let key: Identifier?
         /// Index into `events`.
-        var cause: Int
-        var fields: MessageFields
-        var transfer: Identifier?
-        var envelope: [UInt8]
-        var derivedBody: [UInt8]?
+        let cause: Int
+        let fields: MessageFields
+        let transfer: Identifier?
+        let envelope: [UInt8]
+        let derivedBody: [UInt8]?
+
+        init(
+            key: Identifier?, cause: Int, fields: MessageFields, transfer: Identifier?, envelope: [UInt8],
+            derivedBody: [UInt8]?
+        ) {
+            self.key = key
+            self.cause = cause
+            self.fields = fields
+            self.transfer = transfer
+            self.envelope = envelope
+            self.derivedBody = derivedBody
+        }
 
         var type: String { fields.statement.type }
         var eventID: String { fields.statement.eventID }

@@ -73,7 +73,7 @@ struct BatchRecording {
         _ events: [Event], on session: borrowing Session, reserved: inout Reservations
     ) throws(DatabaseError) -> Committed {
         var batch = EventBatch(events, in: ledgerForm)
-        try lockSources(of: events, on: session)
+        try lockSources(of: batch.all, on: session)
         let reads = try BatchReads(batch.firsts, of: self, on: session)
         try admit(&batch, by: reads, on: session)
         let purchases = try reads.loadPurchases(on: session)
@@ -101,11 +101,11 @@ struct BatchRecording {
 
     /// Locks the sources of the events, because a webhook of a purchase and a statement about its holder must not miss
     /// each other: an event with such a statement is recorded while no other batch of that source runs.
-    private func lockSources(of events: [Event], on session: borrowing Session) throws(DatabaseError) {
+    private func lockSources(of arrivals: [EventBatch.Arrival], on session: borrowing Session) throws(DatabaseError) {
         var sources: [String: Bool] = [:]
-        for event in events {
-            let isExclusive = event.change != nil
-            if isExclusive || sources[event.scope.source] == nil { sources[event.scope.source] = isExclusive }
+        for arrival in arrivals {
+            let (source, isExclusive) = (arrival.event.scope.source, arrival.event.change != nil)
+            if isExclusive || sources[source] == nil { sources[source] = isExclusive }
         }
         // Two sources may have the same key.
         let locks = Dictionary(

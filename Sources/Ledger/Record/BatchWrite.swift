@@ -2,7 +2,9 @@ import Postgres
 import Vocabulary
 
 /// Writes the rows of a plan in the recording's `WriteMode`. What is inserted is enqueued, and sent with COMMIT.
-struct BatchWrite {
+///
+/// A class, because it has a plan and a recording to copy.
+final class BatchWrite {
     /// What an event caused.
     struct Caused {
         var messages = 0
@@ -17,6 +19,13 @@ struct BatchWrite {
     let queueReads: QueueReads
     /// The database's time in the transaction, which becomes that of the rows.
     let createdAt: Timestamp
+
+    init(plan: BatchPlan, recording: BatchRecording, queueReads: QueueReads, createdAt: Timestamp) {
+        self.plan = plan
+        self.recording = recording
+        self.queueReads = queueReads
+        self.createdAt = createdAt
+    }
 
     /// Writes all rows; returns what each event caused, by its event key.
     func run(
