@@ -103,10 +103,13 @@ struct ServerLauncher: Sendable {
         var progress = begin + ClusterLimits.progressInterval
         var patience = StartPatience(begin: begin)
         while process.isAlive {
-            if let file = PostmasterFile(in: paths.data), file.pid == process.pid, file.status == "ready" { return }
+            let status = PostmasterFile(in: paths.data).flatMap { $0.pid == process.pid ? $0.status : nil }
+            if status == "ready" { return }
             let waited = clock.now - begin
             if clock.now >= progress {
-                if patience.isOver(at: clock.now, work: ServerProcesses.work(on: paths.data)) {
+                // A standby, as what a backup left in the directory may make it, works for ever and is never ready.
+                let work = status == "standby" ? [:] : ServerProcesses.work(on: paths.data)
+                if patience.isOver(at: clock.now, work: work) {
                     throw .notReady(
                         log: paths.log, seconds: ClusterLimits.idleStartTimeout.components.seconds,
                         lines: logLines(from: logOffset))

@@ -295,7 +295,6 @@ struct MoveTests {
             let target = try await TestLedger(on: Self.durable.get())
             let move = try move(source, target)
             let registering = try await target.holding { session throws(DatabaseError) in
-                try SharedLocks.holdRegistrations(on: session)
                 try session.script(
                     """
                     INSERT INTO daemons (place, process_id, process_started, version, expires_at, state_form)

@@ -84,7 +84,7 @@ struct StatementCatalogueTests {
             Entry(PeriodTables.begin), Entry(PeriodTables.end), Entry(PeriodTables.moveSequences),
             Entry(PeriodTables.partitions), Entry(PeriodTables.needed), Entry(PeriodTables.isUnfinished),
             Entry(PeriodTables.hasYoung), Entry(PruneStatements.isBehind), Entry(PeriodTables.bounds),
-            Entry(PeriodTables.mayMove), Entry(PeriodTables.hold),
+            Entry(PeriodTables.mayMove), Entry(PeriodTables.isWhole),
             Entry(PeriodTables.correct),
             Entry(PeriodTables.catchUp), Entry(PeriodTables.catchUpColumns), Entry(PeriodTables.bytes),
             Entry(PeriodSwitch.firstFreeID), Entry(PeriodSwitch.bound), Entry(PeriodSwitch.owner),

@@ -141,10 +141,15 @@ async def clients(bed: Bed) -> None:
         async with bed.load():
             slow = [asyncio.create_task(faults.slow_client(bed)) for _ in range(200)]
             try:
-                deadline = time.monotonic() + bed.seconds
-                while time.monotonic() < deadline:
+                began, is_seen = time.monotonic(), False
+                while (elapsed := time.monotonic() - began) < bed.seconds:
                     await asyncio.gather(*(faults.half_body(bed) for _ in range(20)))
-                faults.examine_idle(bed, idle)
+                    # While they are young enough.
+                    if elapsed > faults.IDLE_S / 2 and not is_seen:
+                        is_seen = True
+                        faults.examine_idle(bed, idle)
+                if not is_seen:
+                    faults.examine_idle(bed, idle)
             finally:
                 for task in slow:
                     task.cancel()

@@ -75,8 +75,7 @@ package struct ExportWalk: Sendable {
 
     private static func read(_ ids: [Identifier], in pool: Pool) async throws(DatabaseError) -> ExportPage {
         try await pool.withSession { session throws(DatabaseError) in
-            try session.transaction(.snapshot) { session throws(DatabaseError) in
-                _ = try session.execute(PeriodTables.hold, ())
+            try PeriodTables.inOneSnapshot(on: session) { session throws(DatabaseError) in
                 let purchases = try session.run(ExportStatements.purchases, ids)
                 let named = (
                     purchases.map(\.id), purchases.map(\.scope.source), purchases.map(\.purchase.key),

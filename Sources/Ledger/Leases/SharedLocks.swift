@@ -19,13 +19,9 @@ package enum SharedLocks {
     private static let registerKey: Int64 = 0x7265_6769_7374_6572
 
     /// Makes the registrations of others wait until the current transaction has ended.
-    static func holdRegistrations(on session: borrowing Session) throws(DatabaseError) {
-        _ = try session.run(Upkeep.lockStatement, registerKey)
-    }
-
-    /// - Returns: whether no living daemon takes other locks; none registers until the current transaction has ended.
+    /// - Returns: whether no living daemon takes other locks.
     static func mayRegister(on session: borrowing Session) throws(DatabaseError) -> Bool {
-        try holdRegistrations(on: session)
+        _ = try session.run(Upkeep.lockStatement, registerKey)
         return try session.run(others, session.lockSalt).first == 0
     }
 

@@ -108,9 +108,8 @@ package struct HolderLookup: Sendable {
         _ body: @Sendable (MeantHolders, borrowing Session) throws(DatabaseError) -> Value
     ) async throws(LookupFailure) -> Value {
         try await read { session throws(DatabaseError) in
-            try session.transaction(.snapshot) { session throws(DatabaseError) in
-                _ = try session.execute(PeriodTables.hold, ())
-                return try body(try MeantHolders(subject, in: scope, on: session), session)
+            try PeriodTables.inOneSnapshot(on: session) { session throws(DatabaseError) in
+                try body(try MeantHolders(subject, in: scope, on: session), session)
             }
         }
     }

@@ -151,8 +151,6 @@ package struct LedgerMove: Sendable {
         try target.script(
             "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = \(Self.lockTimeoutMilliseconds)")
         try Migrator.holdStarts(on: target)
-        // One that is past them already finds its integrations once it is registered, in the ledger that it then has.
-        try SharedLocks.holdRegistrations(on: target)
         let examined = try examine(target, origin, isMarked: isMarked)
         guard case .success(.moved) = examined else { return examined }
         if case .failure(let error) = try Migrator.bringUpToDate(on: target) { return .failure(.schema(error)) }
@@ -178,8 +176,12 @@ package struct LedgerMove: Sendable {
         _ target: borrowing Session, _ origin: MoveOrigin, isMarked: Bool
     ) throws(DatabaseError) -> Result<Outcome, MoveFailure> {
         let there = Set(try target.run(MoveStatements.tables, ()).map { name, _ in name })
-        if there.contains("daemons"), let count = try target.run(MoveStatements.livingDaemons, ()).first, count > 0 {
-            return .failure(.inUse(daemons: Int(count)))
+        if there.contains("daemons") {
+            // One that started before is just registering: it is waited for, or finds its integrations afterwards.
+            try target.script("LOCK TABLE daemons IN SHARE ROW EXCLUSIVE MODE")
+            if let count = try target.run(MoveStatements.livingDaemons, ()).first, count > 0 {
+                return .failure(.inUse(daemons: Int(count)))
+            }
         }
         let time = there.contains("moves") ? try target.run(MoveStatements.movedAt, origin.cluster).first : nil
         if let time {

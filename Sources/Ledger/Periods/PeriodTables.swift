@@ -162,9 +162,30 @@ enum PeriodTables {
                            AND EXISTS (SELECT FROM events e WHERE e.id = c.event))
         """)
 
-    /// The first statement of a transaction with one snapshot: no period is dropped between the snapshot, which this
-    /// does not take, and a later statement. Rows that were then kept elsewhere would be in neither place.
-    static let hold = Statement<(), ()>("period_hold", "LOCK TABLE ONLY events, ONLY messages IN ACCESS SHARE MODE")
+    /// Whether every partition that the transaction's snapshot has is still there. What is kept of one that is dropped
+    /// between the snapshot and a later statement is in neither place for that statement.
+    static let isWhole = Statement<(), Bool>(
+        "period_is_whole",
+        """
+        SELECT coalesce(bool_and(has_table_privilege(inhrelid, 'SELECT') IS NOT NULL), true) FROM pg_inherits
+        WHERE inhparent IN (to_regclass('events'), to_regclass('messages'))
+        """)
+    private static let snapshotsMax = 3
+
+    /// Reads in one snapshot, in which no period was dropped meanwhile.
+    static func inOneSnapshot<Value: Sendable>(
+        on session: borrowing Session, _ body: (borrowing Session) throws(DatabaseError) -> Value
+    ) throws(DatabaseError) -> Value {
+        var tries = 1
+        while true {
+            let (value, isWhole) = try session.transaction(.snapshot) { session throws(DatabaseError) in
+                let value = try body(session)
+                return (value, try session.run(isWhole, ()).first == true)
+            }
+            if isWhole || tries == snapshotsMax { return value }
+            tries += 1
+        }
+    }
 
     /// The facts, in a transaction that holds `lock`.
     static func facts(on session: borrowing Session) throws(DatabaseError) -> PeriodFacts {

@@ -68,11 +68,17 @@ package enum IndexMigration {
     static let lock = Statement<Int64, Bool>("index_lock", "SELECT pg_try_advisory_lock($1)")
     static let unlock = Statement<Int64, Bool>("index_unlock", "SELECT pg_advisory_unlock($1)")
 
-    /// Those of the indexes that exist, each with whether it was built to its end.
+    /// Those of the indexes that exist, each with whether it was built to its end. One of a partitioned table serves
+    /// once every partition has its part; PostgreSQL calls it valid only where the last of them got it, not where the
+    /// last without one was dropped.
     static let existing = Statement<[String], (String, Bool)>(
         "index_existing",
         """
-        SELECT c.relname::text, i.indisvalid FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
+        SELECT c.relname::text, i.indisvalid OR c.relkind = 'I' AND NOT EXISTS (
+                   SELECT FROM pg_inherits p WHERE p.inhparent = i.indrelid AND NOT EXISTS (
+                       SELECT FROM pg_index own JOIN pg_inherits of ON of.inhrelid = own.indexrelid
+                       WHERE own.indrelid = p.inhrelid AND of.inhparent = i.indexrelid AND own.indisvalid))
+        FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
         WHERE c.relname = ANY ($1)
             AND i.indrelid IN (
                 'events'::regclass, 'messages'::regclass, 'purchases'::regclass, 'identities'::regclass,
@@ -156,12 +162,9 @@ package enum IndexMigration {
     private static func build(
         _ index: Index, isBegun: Bool, on session: borrowing Session
     ) throws(DatabaseError) {
-        // The last partition without a part was dropped, and nothing makes the index whole any more.
-        let isStuck = isBegun ? try session.run(withoutPart, index.name).isEmpty : false
-        if !isBegun || isStuck {
+        if !isBegun {
             // Who records waits behind this one, too.
             try session.script(SwitchGate.lockTimeout)
-            if isStuck { try run("DROP INDEX \(index.name)", on: session) }
             try run(index.creation(on: "ONLY \(index.table)"), on: session)
             try session.script("SET lock_timeout = 0")
         }

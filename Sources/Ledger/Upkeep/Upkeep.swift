@@ -133,8 +133,8 @@ package struct Upkeep: Sendable {
 
     /// Moves the day's rows first: PostgreSQL refuses a partition while the default one holds rows of it. Behind its
     /// locks, so that nobody settles into the default one in between. Who reads waits before it looks for partitions
-    /// then, or would find the rows in neither. Without a primary key logical replication knows rows by all of them
-    /// (M0020_replica_identity.sql).
+    /// then, or could find the rows in neither (but for the first that somebody settles at this very moment). Without a
+    /// primary key logical replication knows rows by all of them (M0020_replica_identity.sql).
     private static func createPartition(_ day: Int32) -> String {
         let name = partition(day)
         let (from, to) = ("'\(date(day)) 00:00:00+00'", "'\(date(day + 1)) 00:00:00+00'")
