@@ -2,7 +2,8 @@ import NIOCore
 import Vocabulary
 
 /// Reads the answer to one request. Pure: it is fed with the output of the HTTP decoder, or with a `WholeAnswer`. It
-/// limits what an answer may cost and keeps the start of its body. An answer is complete once its body has ended or exceeds the limit.
+/// limits what an answer may cost and keeps the start of its body. An answer is complete once its body has ended or
+/// exceeds the limit.
 struct AnswerReader {
     private enum State {
         case head

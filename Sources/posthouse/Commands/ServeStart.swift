@@ -256,7 +256,7 @@ extension ServeCommand {
         _ configuration: Configuration, _ path: String, _ outage: inout Outage, _ observe: @escaping Observer,
         mayServeEarly: Bool, serveEarly: (_ reason: String) async throws -> Void
     ) async throws -> (from: Int, to: Int) {
-        // From the first failure on: before it may lie a long wait for others' locks.
+        // From the first failure of a row on: before and between them may lie a long wait for others' locks.
         var deadline: ContinuousClock.Instant?
         while true {
             do {
@@ -264,6 +264,7 @@ extension ServeCommand {
                     if mayServeEarly {
                         try await serveEarly(reason)
                     } else {
+                        deadline = nil
                         _ = Notify.status("waiting to migrate: \(reason)")
                     }
                 }
