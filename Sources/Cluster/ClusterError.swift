@@ -99,7 +99,8 @@ package enum ClusterError: Error, Sendable, Equatable, CustomStringConvertible {
                 + "\(log):\(Self.quoted(lines))"
         case .notReady(let log, let seconds, let lines):
             "PostgreSQL is not ready and has done nothing for \(seconds) s: it is frozen or a standby, or its disk does "
-                + "not answer; start again, and look at its disk if that does not help; the end of \(log):\(Self.quoted(lines))"
+                + "not answer; start again, and look at its disk if that does not help; the end of "
+                + "\(log):\(Self.quoted(lines))"
         case .cancelled:
             "the start of the private cluster was given up: the daemon is stopping"
         case .system(let action, let path, EROFS):
