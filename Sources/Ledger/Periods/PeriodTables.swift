@@ -178,11 +178,11 @@ enum PeriodTables {
     ) throws(DatabaseError) -> Value {
         var tries = 1
         while true {
-            let (value, isWhole) = try session.transaction(.snapshot) { session throws(DatabaseError) in
+            let (value, hasAll) = try session.transaction(.snapshot) { session throws(DatabaseError) -> (Value, Bool) in
                 let value = try body(session)
                 return (value, try session.run(isWhole, ()).first == true)
             }
-            if isWhole || tries == snapshotsMax { return value }
+            if hasAll || tries == snapshotsMax { return value }
             tries += 1
         }
     }
