@@ -98,8 +98,8 @@ package enum ClusterError: Error, Sendable, Equatable, CustomStringConvertible {
             "PostgreSQL did not start (\(reason)): correct what it reports and start again; the end of "
                 + "\(log):\(Self.quoted(lines))"
         case .notReady(let log, let seconds, let lines):
-            "PostgreSQL is not ready and has done nothing for \(seconds) s: it is frozen or a standby, or its disk does "
-                + "not answer; start again, and look at its disk if that does not help; the end of "
+            "PostgreSQL is not ready, and nothing has brought it nearer for \(seconds) s: it is frozen, its disk does not "
+                + "answer, or it is a standby (remove standby.signal from its directory); start again; the end of "
                 + "\(log):\(Self.quoted(lines))"
         case .cancelled:
             "the start of the private cluster was given up: the daemon is stopping"

@@ -34,10 +34,10 @@ struct PeriodUpkeepTests {
         try await upkeep.beginPeriod()
     }
 
-    private enum Outcome { case accepted, dead }
+    enum Outcome { case accepted, dead }
 
     /// - Parameter outcome: by the message's type; nil: it waits.
-    private func settle(_ daemon: Daemon, _ outcome: (String) -> Outcome?) async throws {
+    func settle(_ daemon: Daemon, _ outcome: (String) -> Outcome?) async throws {
         let settled = daemon.inbox.take().compactMap { delivery in
             outcome(delivery.message.type).map { delivery.settled($0 == .dead ? .dead(reason: "x") : .accepted) }
         }

@@ -8,10 +8,7 @@ import Vocabulary
 /// Two daemons prune in the same moment. Oracle: psql.
 @Suite("Two daemons at their upkeep at once", .serialized, .timeLimit(.minutes(30)))
 struct UpkeepRaceTests {
-    private func upkeep(_ daemon: Daemon) -> Upkeep {
-        let days = Duration.seconds(30 * 86_400)
-        return Upkeep(pool: daemon.pool, retention: Retention(attempts: days, events: days, duplicates: days))
-    }
+    private let periods = PeriodUpkeepTests()
 
     /// What such a statement has seen before another one's commit, and what PostgreSQL's functions no longer know.
     @Test("A partition that is dropped while a statement reads the catalogue is no fault and has no other name")
@@ -48,25 +45,17 @@ struct UpkeepRaceTests {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon([.named("all")])
             daemon.open("all")
-            let first = upkeep(daemon)
-            let second = upkeep(try await ledger.daemon())
-            func pass(_ days: Int) async throws {
-                try ledger.psql(
-                    """
-                    UPDATE periods SET began_at = began_at - \(days) * interval '1 day';
-                    UPDATE events SET received_at = received_at - \(days) * interval '1 day'
-                    """)
-                try await first.beginPeriod()
-            }
+            let first = periods.upkeep(daemon)
+            let second = periods.upkeep(try await ledger.daemon())
             for name in ["ONE", "TWO"] {
                 await daemon.record([.sample(name, purchase: name)])
-                _ = try await daemon.queue.settle(daemon.inbox.take().map { $0.settled(.dead(reason: "x")) })
-                try await pass(10)
+                try await periods.settle(daemon) { _ in .dead }
+                try await periods.pass(10, ledger, first)
             }
-            try await pass(21)
+            try await periods.pass(21, ledger, first)
             try await first.pruneInTheEnd()
             #expect(try ledger.psql("SELECT count(*) FROM events_kept") == "1")
-            try await pass(20)
+            try await periods.pass(20, ledger, first)
             // So that what one has read is old when it acts.
             try ledger.psql(
                 """
@@ -95,16 +84,11 @@ struct UpkeepRaceTests {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon([.named("all")])
             daemon.open("all")
-            let (first, second) = (upkeep(daemon), upkeep(try await ledger.daemon()))
+            let (first, second) = (periods.upkeep(daemon), periods.upkeep(try await ledger.daemon()))
             for name in ["ONE", "TWO", "THREE"] {
                 await daemon.record([.sample(name, purchase: name)])
-                _ = try await daemon.queue.settle(daemon.inbox.take().map { $0.settled(.dead(reason: "x")) })
-                try ledger.psql(
-                    """
-                    UPDATE periods SET began_at = began_at - interval '40 days';
-                    UPDATE events SET received_at = received_at - interval '40 days'
-                    """)
-                try await first.beginPeriod()
+                try await periods.settle(daemon) { _ in .dead }
+                try await periods.pass(40, ledger, first)
                 try await first.pruneInTheEnd()
             }
             #expect(try ledger.psql("SELECT count(*) FROM events_kept") == "2")
@@ -129,7 +113,7 @@ struct UpkeepRaceTests {
             let daemon = try await ledger.daemon([.named("all")])
             daemon.open("all")
             await daemon.record([.sample()])
-            _ = try await daemon.queue.settle(daemon.inbox.take().map { $0.settled(.accepted) })
+            try await periods.settle(daemon) { _ in .accepted }
             try ledger.psql("UPDATE attempts SET at = at + interval '20 days'")
             #expect(try ledger.psql("SELECT count(*) FROM attempts_default") == "1")
             let days = "SELECT (now() AT TIME ZONE 'UTC')::date - date '1970-01-01'"
@@ -151,15 +135,10 @@ struct UpkeepRaceTests {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon([.named("all")])
             daemon.open("all")
-            let upkeep = upkeep(daemon)
+            let upkeep = periods.upkeep(daemon)
             await daemon.record([.sample("ONE", holder: .anonymous("device"), purchase: "one")])
-            _ = try await daemon.queue.settle(daemon.inbox.take().map { $0.settled(.dead(reason: "x")) })
-            try ledger.psql(
-                """
-                UPDATE periods SET began_at = began_at - interval '40 days';
-                UPDATE events SET received_at = received_at - interval '40 days'
-                """)
-            try await upkeep.beginPeriod()
+            try await periods.settle(daemon) { _ in .dead }
+            try await periods.pass(40, ledger, upkeep)
             // So that the session has planned otherwise before, and says so in the look-up's transaction.
             await daemon.record([.sample("TWO", holder: .anonymous("other"), purchase: "two")])
             let lookup = HolderLookup(pool: daemon.pool)

@@ -172,7 +172,8 @@ enum PeriodTables {
         """)
     private static let snapshotsMax = 3
 
-    /// Reads in one snapshot, in which no period was dropped meanwhile.
+    /// Reads in one snapshot, and anew in another where a period was dropped meanwhile. That is once a day: where it
+    /// was so each time, something else is wrong, and what was read last is as good as it gets.
     static func inOneSnapshot<Value: Sendable>(
         on session: borrowing Session, _ body: (borrowing Session) throws(DatabaseError) -> Value
     ) throws(DatabaseError) -> Value {

@@ -68,19 +68,23 @@ package enum IndexMigration {
     static let lock = Statement<Int64, Bool>("index_lock", "SELECT pg_try_advisory_lock($1)")
     static let unlock = Statement<Int64, Bool>("index_unlock", "SELECT pg_advisory_unlock($1)")
 
+    /// Whether a partition (p.inhrelid) has no part of the index x of its table.
+    private static let lacksPart: SQL = """
+        NOT EXISTS (SELECT FROM pg_index own JOIN pg_inherits of ON of.inhrelid = own.indexrelid
+                    WHERE own.indrelid = p.inhrelid AND of.inhparent = x.indexrelid)
+        """
+
     /// Those of the indexes that exist, each with whether it was built to its end. One of a partitioned table serves
     /// once every partition has its part; PostgreSQL calls it valid only where the last of them got it, not where the
     /// last without one was dropped.
     static let existing = Statement<[String], (String, Bool)>(
         "index_existing",
         """
-        SELECT c.relname::text, i.indisvalid OR c.relkind = 'I' AND NOT EXISTS (
-                   SELECT FROM pg_inherits p WHERE p.inhparent = i.indrelid AND NOT EXISTS (
-                       SELECT FROM pg_index own JOIN pg_inherits of ON of.inhrelid = own.indexrelid
-                       WHERE own.indrelid = p.inhrelid AND of.inhparent = i.indexrelid AND own.indisvalid))
-        FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
+        SELECT c.relname::text, x.indisvalid OR c.relkind = 'I' AND NOT EXISTS (
+                   SELECT FROM pg_inherits p WHERE p.inhparent = x.indrelid AND \(lacksPart))
+        FROM pg_class c JOIN pg_index x ON x.indexrelid = c.oid
         WHERE c.relname = ANY ($1)
-            AND i.indrelid IN (
+            AND x.indrelid IN (
                 'events'::regclass, 'messages'::regclass, 'purchases'::regclass, 'identities'::regclass,
                 'holder_changes'::regclass, 'deliveries'::regclass)
         """)
@@ -90,9 +94,7 @@ package enum IndexMigration {
         """
         SELECT c.relname::text FROM pg_index x JOIN pg_inherits p ON p.inhparent = x.indrelid
         JOIN pg_class c ON c.oid = p.inhrelid
-        WHERE x.indexrelid = to_regclass($1)
-            AND NOT EXISTS (SELECT FROM pg_index own JOIN pg_inherits of ON of.inhrelid = own.indexrelid
-                            WHERE own.indrelid = p.inhrelid AND of.inhparent = x.indexrelid)
+        WHERE x.indexrelid = to_regclass($1) AND \(lacksPart)
         """)
 
     /// Builds what is missing, then drops what is not needed any more. On a connection of its own: it changes the

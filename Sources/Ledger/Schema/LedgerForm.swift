@@ -33,8 +33,10 @@ package enum LedgerForm: Int32, Comparable, Sendable {
 
     package static let current = LedgerForm.saidNames
 
-    /// The migration that came with `current`. Before it a daemon of the version before may be started.
+    /// The migration that came with `current`, and the form before: as long as a ledger has not the one, a daemon of a
+    /// version that reads the other may be started.
     static let migration: Int32 = 21
+    private static let former = LedgerForm.sparseEntitlements
 
     package static func < (left: LedgerForm, right: LedgerForm) -> Bool { left.rawValue < right.rawValue }
 
@@ -50,7 +52,7 @@ package enum LedgerForm: Int32, Comparable, Sendable {
     /// The oldest of the newest forms that the living daemons read, and any that may still be started.
     static func oldest(on session: borrowing Session) throws(DatabaseError) -> LedgerForm {
         guard let oldest = try session.run(QueueStatements.ledgerForm, ()).first ?? nil else {
-            return try session.run(isMigrated, migration).first == true ? current : .sparseEntitlements
+            return try session.run(isMigrated, migration).first == true ? current : former
         }
         return LedgerForm(rawValue: min(oldest, current.rawValue)) ?? .plain
     }

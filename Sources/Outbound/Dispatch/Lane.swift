@@ -94,7 +94,7 @@ final class Lane {
                     cut.append(delivery)
                     state.finished(start, .none, at: .now())
                 }
-                if isRunning { pumpOnce() } else { finishDraining() }
+                if isRunning { pumpSoon() } else { finishDraining() }
             }
         }
         claimIfNeeded()
@@ -104,7 +104,7 @@ final class Lane {
     }
 
     /// Behind what else the loop has read: many answers come at once, and one look is enough for them.
-    private func pumpOnce() {
+    private func pumpSoon() {
         if isPumpDue { return }
         isPumpDue = true
         let bound = NIOLoopBound(self, eventLoop: loop)
