@@ -188,6 +188,7 @@ struct LapseRuleTests {
         var until: Int64? = 800
         var announced: Int64?
         var leeway = Leeway.lasting(100)
+        var store = "STRIPE"
         var createdAt: Int64 = 0
         var events = ["posthouse.access.lapsed"]
         var sources: [String] = []
@@ -202,6 +203,7 @@ struct LapseRuleTests {
         Case(until: 901, isSent: false),
         Case(until: nil, isSent: false),
         Case(leeway: .off, isSent: false),
+        Case(until: 999, store: Purchase.manualStore, isSent: true),
         Case(announced: 800, isSent: false),
         Case(announced: 700, isSent: true),
         Case(createdAt: 899, isSent: true),
@@ -218,7 +220,7 @@ struct LapseRuleTests {
     @Test("Once for each end, after the leeway, to who was there and names it", arguments: cases)
     func rule(_ row: Case) {
         let access = TimedAccess(
-            isGranted: true, until: row.until.map { Timestamp(milliseconds: $0) }, store: "STRIPE", leeway: row.leeway)
+            isGranted: true, until: row.until.map { Timestamp(milliseconds: $0) }, store: row.store, leeway: row.leeway)
         let integration = Integration.named(
             "a", events: row.events, environments: row.environments, sources: row.sources)
         let asking = Lapse.Asking(
@@ -229,5 +231,21 @@ struct LapseRuleTests {
             scope: Scope(source: "shop", app: "", environment: "PRODUCTION"), at: Timestamp(milliseconds: 1_000),
             among: [asking])
         #expect(receivers.map(\.row) == (row.isSent ? [1] : []))
+    }
+
+    /// posthouse-operate(7), "Backup". Hours since the backup, which is restored after a day.
+    @Test("After a restore the source's own leeway and the backup's age hold a lapse back; the age alone does not")
+    func restored() {
+        let hour: Int64 = 3_600_000
+        let own = SourceKind.googlePlay.traits.leeway.milliseconds ?? 0
+        // The platform still tried to charge at the backup.
+        func isActive(_ leeway: Leeway, store: String = "GOOGLE_PLAY_STORE") -> Bool {
+            TimedAccess(
+                isGranted: true, until: Timestamp(milliseconds: -30 * hour), store: store, leeway: leeway
+            ).isActive(at: Timestamp(milliseconds: 24 * hour))
+        }
+        #expect(isActive(.lasting(own + 48 * hour)))
+        #expect(!isActive(.lasting(48 * hour)), "the age and a day alone are less than what it has")
+        #expect(!isActive(.lasting(7 * 24 * hour), store: Purchase.manualStore), "a grant has no leeway")
     }
 }

@@ -44,9 +44,9 @@ import Vocabulary
         let rows = try Figures(original.database).tables
         let answers = try Self.questions.map { try original.ask("GET", $0).text }
         let state = original.directory.path + "/state"
-        try run("pg_dump", "-Fc", "-f", original.directory.path + "/dump", original.database.connectionString)
+        try run(["pg_dump", "-Fc", "-f", original.directory.path + "/dump", original.database.connectionString])
         #expect(original.stop() == .exited(0))
-        try run("cp", "-a", state, state + ".backup")
+        try run(["cp", "-a", state, state + ".backup"])
 
         // It goes on for a while, and is lost.
         let late = Webhook("DEACTIVATE", .user("bob"), purchase: "subs_2", at: Webhook.epoch + 9_000)
@@ -70,8 +70,13 @@ import Vocabulary
         try FileManager.default.moveItem(atPath: state + ".backup", toPath: state)
         let other = try Relay(integrations)
         defer { other.end() }
-        try run(
-            "pg_restore", "--no-owner", "-d", other.database.connectionString, original.directory.path + "/dump")
+        // All or nothing: one table is there already.
+        let restoring = try Self.restoring(original.directory.path + "/dump", into: other.database)
+        try other.database.rows("CREATE TABLE transfers ()")
+        #expect(try ChildProcess(restoring).waitForEnd(180) == .exited(1))
+        #expect(try other.database.count("pg_class", where: "relnamespace = 'public'::regnamespace") == 1)
+        try other.database.rows("DROP TABLE transfers")
+        try run(restoring)
         for restored in [original, other] {
             try restored.start()
             let found = try Figures(restored.database).tables
@@ -85,7 +90,47 @@ import Vocabulary
         }
     }
 
-    private func run(_ command: String...) throws {
+    @Test("A copy of the private cluster is put back beside the spool: what was answered in between is recorded")
+    func spooled() throws {
+        let relay = try Relay([], storage: .privateCluster)
+        defer { relay.end() }
+        // Beside the private cluster, as by default for the service.
+        let state = relay.directory.path + "/state"
+        try relay.configure(
+            [], sources: [.init(name: "apphud")], settings: "[spool]\ndirectory = \"\(state)/spool\"")
+        try relay.start()
+        let bodies = SpoolLoad.webhooks(1).map(\.body)
+        #expect(try relay.post("apphud", SpoolLoad.header, bodies[0]) == 200)
+        #expect(try eventually { try relay.database.count("events") == 1 })
+        #expect(relay.stop() == .exited(0))
+        try run(["cp", "-a", state, state + ".backup"])
+
+        // Its disk is lost. What is answered now is in the spool alone.
+        try relay.start()
+        let file = try String(contentsOfFile: state + "/cluster/postmaster.pid", encoding: .utf8)
+        let postmaster = try #require(file.split(separator: "\n").first.flatMap { pid_t($0) })
+        try run(["mv", state + "/cluster", state + "/cluster.lost"])
+        Foundation.kill(postmaster, SIGQUIT)
+        #expect(relay.waitForLine("(process \(postmaster)) died") != nil)
+        #expect(try relay.post("apphud", SpoolLoad.header, bodies[1]) == 200)
+        relay.stop()
+        try run(["cp", "-a", state + ".backup/cluster", state + "/cluster"])
+        try relay.start()
+        #expect(try eventually { try relay.database.count("events") == 2 })
+        #expect(try relay.database.count("transfers") == 1)
+    }
+
+    /// The manual's command, for another file and database.
+    private static func restoring(_ dump: String, into database: Database) throws -> [String] {
+        let lines = try ManualPage.operate.lines
+        let line = try #require(lines.first { $0.contains("pg_restore ") })
+        let words = line.split(separator: " ").map(String.init)
+        let start = try #require(words.firstIndex(of: "pg_restore"))
+        let end = try #require(words.firstIndex(of: "-d"))
+        return Array(words[start..<end]) + ["-d", database.connectionString, dump]
+    }
+
+    private func run(_ command: [String]) throws {
         let child = try ChildProcess(command)
         #expect(child.waitForEnd(180) == .exited(0), "\(command): \(child.errors)")
     }

@@ -244,6 +244,29 @@ import Vocabulary
         #expect(try empty.database.count("events") == 0)
     }
 
+    /// posthouse-operate(7), "Moving the private cluster's ledger".
+    @Test("The new database loses the move: without the mark everything moves again from the private cluster")
+    func lostThere() throws {
+        let receiver = try Receiver()
+        let move = try Move([.init("backend", receiver)])
+        defer {
+            move.end()
+            receiver.stop()
+        }
+        let before = try move.fill()
+        let first = try move.migrate()
+        #expect(first.end == .exited(0), "\(first)")
+        try move.new.database.rows("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+        let known = try move.migrate()
+        #expect(known.end == .exited(0) && known.output.contains("was moved already"), "\(known)")
+        let refused = try move.new.launch()
+        #expect(refused.waitForEnd(180) == .exited(78))
+        try FileManager.default.removeItem(atPath: move.mark)
+        let again = try move.migrate()
+        #expect(again.end == .exited(0), "\(again)")
+        #expect(try Figures(move.new.database) == before)
+    }
+
     @Test("It is refused, with what to do, and nothing has changed")
     func refused() throws {
         let receiver = try Receiver()
