@@ -17,13 +17,14 @@
 -- events and messages have partitions, and PostgreSQL lets only the owner of a partitioned table add or drop one.
 -- Another role is named by -v role=NAME, the schema of [database] schema by -v schema=NAME.
 --
--- An update of Posthouse that brings migrations needs the owner's rights for a moment. Before its first start:
+-- An update of Posthouse that brings migrations needs the owner's rights for a moment. Before it is installed:
 --
 --   GRANT posthouse_owner TO posthouse;
 --
--- then, as the role posthouse, "posthouse migrate", and this file again: it can be run as often as you like. Indexes that
--- daemons of the version before still need are named by "posthouse migrate": do the same again once those have ended,
--- and an hour after the first time.
+-- then, as the role posthouse, the new version's "posthouse migrate" (posthouse-operate(7), "Upgrade"), and, while no
+-- daemon runs, the new version's file of this name, which can be run as often as you like. Indexes that daemons of the
+-- version before still need are named by "posthouse migrate": do the same again once those have ended, and an hour after
+-- the first time.
 
 \if :{?role}
 \else
