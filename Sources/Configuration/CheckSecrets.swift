@@ -31,8 +31,8 @@ extension Check {
         }
     }
 
-    /// Reads the secret that `node` refers to; nil after an error, or under `.check` after a warning. Outside the unit
-    /// root gets no warning for each credential: `OutsideReferences` lists them.
+    /// Reads the secret that `node` refers to; nil after an error, and after the warning that it cannot be read here.
+    /// Outside the unit root gets no warning for each credential: `OutsideReferences` lists them.
     mutating func secret(_ node: TomlNode, key: String) -> Secret? {
         guard let reference = reference(node, key: key) else { return nil }
         add(reference)
@@ -122,12 +122,19 @@ extension Check {
     /// A file of keys that the daemon reads again and again, by its path.
     mutating func readableKeys(_ path: Located<String>) {
         outside.add(file: path.value)
-        switch secrets.reader.readFile(path.value, ConfigurationLimits.secretBytesMax) {
-        case .success: break
-        case .failure(.notPermitted) where secrets.purpose == .check:
-            report.warning("the file \(Quote.value(path.value)) cannot be read here: permission denied", at: path.span)
-        case .failure(let failure):
-            report.error("the file \(Quote.value(path.value)) cannot be read: \(failure.text)", at: path.span)
+        if case .failure(let failure) = secrets.reader.readFile(path.value, ConfigurationLimits.secretBytesMax) {
+            unreadable(path, failure)
+        }
+    }
+
+    /// Reports a file that cannot be read: a warning where the daemon may well read it.
+    private mutating func unreadable(_ path: Located<String>, _ failure: SecretReader.Failure) {
+        let file = "the file \(Quote.value(path.value))"
+        if secrets.excuses(failure, at: path.value) {
+            let reason = failure == .notFound ? SecretResolver.handedToDaemon : failure.text
+            report.warning("\(file) cannot be read here: \(reason)", at: path.span)
+        } else {
+            report.error("\(file) cannot be read: \(failure.text)", at: path.span)
         }
     }
 
@@ -144,15 +151,7 @@ extension Check {
             }
             if file.bytes.firstRange(of: "-----BEGIN ".utf8) != nil { return true }
             report.error("`\(key)` must be \("the path of a PEM file"); this file has no PEM block", at: path.span)
-        case .failure(.notPermitted) where secrets.purpose == .check:
-            report.warning("the file \(Quote.value(path.value)) cannot be read here: permission denied", at: path.span)
-        case .failure(.notFound)
-        where secrets.purpose == .check && secrets.isOutsideUnit && path.value.hasPrefix("/run/credentials/"):
-            report.warning(
-                "the file \(Quote.value(path.value)) cannot be read here: systemd puts it there for a daemon that runs",
-                at: path.span)
-        case .failure(let failure):
-            report.error("the file \(Quote.value(path.value)) cannot be read: \(failure.text)", at: path.span)
+        case .failure(let failure): unreadable(path, failure)
         }
         return false
     }

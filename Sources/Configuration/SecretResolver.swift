@@ -2,8 +2,12 @@ internal import Vocabulary
 
 /// What a configuration is read for.
 package enum Purpose: Sendable, Hashable {
-    /// A person checks it, perhaps outside the unit: what cannot be read here is a warning, and missing.
+    /// A person checks it, perhaps outside the unit, or systemd before a reload: what cannot be read here is a warning,
+    /// and missing. Within the unit, a credential that is not there is an error.
     case check
+    /// A command runs by it, perhaps while no daemon runs and with the credentials that it needs itself alone: as for
+    /// `.check`, but a credential that is not there is never an error. The command complains where it needs it.
+    case command
     /// The daemon runs by it: what cannot be read is an error.
     case serve
 }
@@ -40,7 +44,7 @@ enum SecretReference: Sendable, Hashable {
 struct SecretResolver: Sendable {
     enum Outcome: Sendable {
         case read(Secret, isReadableByOthers: Bool)
-        /// `isExcused`: under `.check` it may well be readable where the daemon runs.
+        /// `isExcused`: it may well be readable where the daemon runs, and what it is read for allows that.
         case unreadable(reason: String, isExcused: Bool)
         case empty
     }
@@ -70,8 +74,8 @@ struct SecretResolver: Sendable {
         case .environment(let name):
             guard let value = reader.environment(name) else {
                 return .unreadable(
-                    reason: purpose == .check ? "it is not set" : "it is not set; \(reference.remedy)",
-                    isExcused: purpose == .check)
+                    reason: purpose == .serve ? "it is not set; \(reference.remedy)" : "it is not set",
+                    isExcused: purpose != .serve)
             }
             return outcome(Array(value.utf8), isReadableByOthers: false)
         case .credential(let name):
@@ -79,7 +83,7 @@ struct SecretResolver: Sendable {
                 return read(credentials + "/" + name, of: reference, judgesMode: false)
             }
             // What is not among them may come with the next reload.
-            if purpose == .check, let credentials = reader.daemonsCredentials(file) {
+            if purpose != .serve, let credentials = reader.daemonsCredentials(file) {
                 let path = credentials + "/" + name
                 switch reader.readFile(path, ConfigurationLimits.secretBytesMax) {
                 case .failure(.notFound), .failure(.notPermitted): break
@@ -87,25 +91,40 @@ struct SecretResolver: Sendable {
                 }
             }
             // A command beside a unit that runs by another file than the package's has to say which unit it is.
-            let remedy = purpose == .check ? "; /run/credentials/UNIT is that of a unit that runs" : ""
+            let remedy = purpose == .serve ? "" : "; /run/credentials/UNIT is that of a unit that runs"
             return .unreadable(
                 reason: "$CREDENTIALS_DIRECTORY is not set, as it is outside the unit\(remedy)",
-                isExcused: purpose == .check)
+                isExcused: purpose != .serve)
         case .file(let path):
             return read(self.path(path), of: reference, judgesMode: true)
         }
     }
 
+    /// Whether the daemon may well read a file that cannot be read here: what a person may not read, what systemd shows
+    /// to no other command of the unit, and what it hands to the daemon alone.
+    func excuses(_ failure: SecretReader.Failure, at path: String, isCredential: Bool = false) -> Bool {
+        switch failure {
+        case .notPermitted: purpose != .serve
+        case .notFound:
+            (purpose == .command || purpose == .check && isOutsideUnit)
+                && (isCredential || path.hasPrefix("/run/credentials/"))
+        case .notARegularFile, .larger, .failed: false
+        }
+    }
+
+    /// Why a credential that is excused is not there, after "cannot be read here: ".
+    static let handedToDaemon = "systemd hands it to the daemon, while that runs"
+
     private func read(_ path: String, of reference: SecretReference, judgesMode: Bool) -> Outcome {
         switch reader.readFile(path, ConfigurationLimits.secretBytesMax) {
-        case .success(let file): outcome(file.bytes, isReadableByOthers: judgesMode && file.isReadableByOthers)
+        case .success(let file):
+            return outcome(file.bytes, isReadableByOthers: judgesMode && file.isReadableByOthers)
+        case .failure(.notFound):
+            let isExcused = excuses(.notFound, at: path, isCredential: !judgesMode)
+            let missing = "\(SecretReader.Failure.notFound.text); \(reference.remedy)\(start(of: reference))"
+            return .unreadable(reason: isExcused ? Self.handedToDaemon : missing, isExcused: isExcused)
         case .failure(let failure):
-            // The daemon may read what a person may not, and what systemd shows to no other command of the unit; a file
-            // that is not there is missing for all.
-            .unreadable(
-                reason: failure == .notFound
-                    ? "\(failure.text); \(reference.remedy)\(start(of: reference))" : failure.text,
-                isExcused: purpose == .check && failure == .notPermitted)
+            return .unreadable(reason: failure.text, isExcused: excuses(failure, at: path))
         }
     }
 

@@ -11,15 +11,17 @@ struct Complaint: Error, CustomStringConvertible {
         self.code = code
     }
 
-    /// A secret that only the daemon may read, and how a command reads it.
-    /// - Parameter command: the command that needs it, with its arguments.
-    static func unreadableSecret(of what: String, command: String) -> Complaint {
-        Complaint(
+    /// A secret that this command needs and cannot read, and how it reads one that is a credential.
+    static func unreadableSecret(of what: String) -> Complaint {
+        let command = ThisProcess.commandLine
+        let named = command.contains(" --config") ? command : "\(command) --config FILE"
+        let unit = ThisProcess.transientUnit(["LoadCredential=NAME:\(SecretPlace.usualDirectory)/NAME"])
+        return Complaint(
             """
-            the secret of \(what) cannot be read here (posthouse check names it); one that systemd hands to the daemon \
-            can be read by root and by the daemon's user, while it runs: runuser -u posthouse -- posthouse \(command); of a \
-            unit that runs by another file than \(ConfigurationFile.standardPath): CREDENTIALS_DIRECTORY=/run/credentials/UNIT \
-            posthouse \(command) --config FILE
+            the secret of \(what) cannot be read here (posthouse check names it). A credential can be read by root and \
+            by the daemon's user, while the daemon runs: runuser -u posthouse -- \(command); of a unit that runs by \
+            another file than \(ConfigurationFile.standardPath): CREDENTIALS_DIRECTORY=/run/credentials/UNIT \(named). \
+            While no daemon runs, root hands it over, with a LoadCredential= for each that the command needs: \(unit)
             """, code: Exit.configuration)
     }
 }

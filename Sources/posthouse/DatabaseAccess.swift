@@ -28,7 +28,7 @@ enum DatabaseAccess {
             pooling: database.pooling == .transaction ? .transaction : .session)
     }
 
-    /// The text of `[database] url`; nil for the private cluster, and under `.check` for a secret that cannot be read.
+    /// The text of `[database] url`; nil for the private cluster, and unless under `.serve` for an unreadable secret.
     static func url(_ configuration: Configuration) -> String? { configuration.database.url?.text }
 
     /// The settings for a command: the configured database, or the private cluster of the running daemon.
@@ -40,7 +40,7 @@ enum DatabaseAccess {
         if let url = url(configuration) {
             target = url
         } else if !configuration.database.usesPrivateCluster {
-            throw Complaint.unreadableSecret(of: "[database] url", command: "status")
+            throw Complaint.unreadableSecret(of: "[database] url")
         } else if let running = PrivateCluster.connectionString(ofRunning: configuration.embedded.directory) {
             target = running
         } else {

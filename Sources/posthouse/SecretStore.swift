@@ -187,9 +187,16 @@ enum SecretStore {
     static func remove(_ path: String) { unlink(path) }
 
     static func existsText(_ path: String) -> String {
-        "\(shown(path)) is there already and stays; --replace replaces it. To change a secret without a gap add the "
-            + "new one under another name, and name both in secrets = [ … ] until the other side has changed"
+        "\(shown(path)) is there already and stays; --replace replaces it. \(withoutGap)"
     }
+
+    /// How a secret is changed while others use it. Only `[[source]]` and `[[integration]]` have a key for several.
+    static let withoutGap = """
+        To change a secret of a source or an integration without a gap, store the new one under another name, and name \
+        both in secrets = [ … ] until the other side has changed. For an API token add a second [[api_token]] with the \
+        new one, and remove the first once nothing uses it. All others (url, direct_url, headers, api, tls) are one \
+        secret each: --replace is right for those
+        """
 
     /// Makes what was renamed or linked in a directory durable.
     private static func sync(_ directory: String) throws {

@@ -1,11 +1,30 @@
 import Configuration
 import Glibc
 import Ledger
+import Observing
 import Systemd
 import Vocabulary
 
 /// Facts about this process from Linux and systemd.
 enum ThisProcess {
+    /// The command that this process runs, with its arguments, as a shell takes it; without what looks like a secret.
+    static var commandLine: String {
+        let words = CommandLine.arguments.dropFirst().map { word -> String in
+            if SecretText.looksSecret(word) { return "…" }
+            let isPlain = word.wholeMatch(of: #/[A-Za-z0-9_@%+=:,./-]+/#) != nil
+            return isPlain ? word : "'" + word.replacing("'", with: "'\\''") + "'"
+        }
+        return PlainText.harmless((["posthouse"] + words).joined(separator: " "))
+    }
+
+    /// The line by which root has systemd run this command as the daemon's user, while no daemon runs. Without its mode
+    /// systemd would open the state directory to everybody.
+    /// - Parameter properties: further ones of the unit.
+    static func transientUnit(_ properties: [String] = []) -> String {
+        let all = ["User=posthouse", "StateDirectory=posthouse", "StateDirectoryMode=0700"] + properties
+        return "systemd-run -Pq --collect \(all.map { "-p \($0) " }.joined())\(commandLine)"
+    }
+
     /// This machine's wall clock.
     @Sendable static func now() -> Timestamp {
         var now = timespec()

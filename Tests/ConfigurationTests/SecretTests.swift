@@ -221,6 +221,15 @@ import Vocabulary
                 "4:10 the credential `c` cannot be read: no such file; posthouse secret add c stores it and hands it "
                     + "over"
             ])
+        // A command needs no more of them than it uses.
+        harness.purpose = .command
+        #expect(
+            Harness.places(harness.check(text).diagnostics) == [
+                "4:10 the credential `c` cannot be read here: systemd hands it to the daemon, while that runs",
+                "10:10 the file `/etc/f` cannot be read here: permission denied",
+            ])
+        #expect(harness.check(text).configuration?.incompleteIntegrations == ["backend"])
+        harness.purpose = .check
         // As it is for ExecReload= where systemd shows the credentials to the daemon alone.
         harness.files["/creds/c"] = .failure(.notPermitted)
         #expect(harness.check(text).errors.isEmpty)
@@ -265,9 +274,45 @@ import Vocabulary
         #expect(harness.check(text).errors.isEmpty && harness.check(text).configuration != nil)
         harness.environment["CREDENTIALS_DIRECTORY"] = "/run/credentials/u"
         #expect(harness.check(text).errors.count == 1)
+        harness.purpose = .command
+        #expect(harness.check(text).errors.isEmpty && harness.check(text).configuration != nil)
         harness.environment["CREDENTIALS_DIRECTORY"] = nil
         harness.purpose = .serve
         #expect(harness.check(text).errors.count == 1)
+    }
+
+    @Test("A command in a unit of its own, with one credential: of the others it knows nothing, what is wrong stays so")
+    func credentialsOfACommand() throws {
+        var harness = Harness(purpose: .command, isRoot: false)
+        harness.environment = ["CREDENTIALS_DIRECTORY": "/creds"]
+        harness.files = ["/creds/database-url": Harness.file("postgresql:///posthouse\n")]
+        let text =
+            Harness.minimal.replacing("{ env = \"S\" }", with: "{ credential = \"c\" }")
+            .replacing("{ env = \"K\" }", with: "{ file = \"/run/credentials/posthouse.service/k\" }")
+            + "[database]\nurl = { credential = \"database-url\" }\ndirect_url = { credential = \"direct-url\" }\n"
+        let outcome = harness.check(text)
+        #expect(outcome.errors.isEmpty, "\(outcome.render())")
+        let configuration = try #require(outcome.configuration)
+        #expect(configuration.database.url == Secret(Array("postgresql:///posthouse".utf8)))
+        #expect(configuration.database.namesDirectURL && configuration.database.directURL == nil)
+        #expect(configuration.sources.map(\.name) == ["purchasely"])
+        #expect(configuration.incompleteIntegrations == ["backend"])
+        for purpose in [Purpose.check, .serve] {
+            harness.purpose = purpose
+            #expect(harness.check(text).errors.count == 3)
+        }
+        harness.purpose = .command
+        // A file elsewhere is missing for the daemon, too.
+        let elsewhere = text.replacing("/run/credentials/posthouse.service/k", with: "/etc/k")
+        #expect(
+            Harness.places(harness.check(elsewhere).errors) == [
+                "10:10 the file `/etc/k` cannot be read: no such file; write the secret into it, or correct the path"
+            ])
+        harness.files["/creds/c"] = Harness.file("\n")
+        #expect(
+            Harness.places(harness.check(text).errors) == [
+                "4:10 the credential `c` is empty; `secret` needs a secret"
+            ])
     }
 
     @Test("Root outside the unit gets no warning for each credential: they are listed, each once")

@@ -37,6 +37,8 @@ enum ConfigurationTarget {
         secrets(rendered + outcome.errorLine, of: bytes)
         if isServing, outcome.configuration != nil {
             require(check(bytes, .check).configuration != nil, "serve takes what check refuses")
+        } else if outcome.configuration != nil {
+            require(check(bytes, .command).configuration != nil, "check takes what a command refuses")
         }
     }
 

@@ -113,6 +113,14 @@ final class Relay: Sendable {
         try directory.write("posthouse.toml", lines.joined(separator: "\n") + "\n")
     }
 
+    /// Names each secret of the configuration as a credential, by the name of its file.
+    func nameCredentials() throws {
+        let text = try String(contentsOfFile: configuration, encoding: .utf8)
+        try directory.write(
+            "posthouse.toml",
+            text.replacing(#/\{ file = "[^"]*\/([^"\/]+)" \}/#) { match in "{ credential = \"\(match.1)\" }" })
+    }
+
     /// SIGHUP; the line that says what became of it.
     func reload() throws -> String {
         guard let child else { throw HarnessFailure("no daemon runs") }

@@ -78,6 +78,59 @@ import Vocabulary
         #expect(!FileManager.default.fileExists(atPath: move.old.directory.path + "/state/cluster/postmaster.pid"))
     }
 
+    @Test("With the url's credential alone it moves; what it lacks itself is refused, with the line that hands it over")
+    func credentials() throws {
+        let receiver = try Receiver()
+        let move = try Move([.init("backend", receiver)])
+        defer {
+            move.end()
+            receiver.stop()
+        }
+        let before = try move.fill()
+        let (new, directory) = (move.new, move.new.directory)
+        let certificate = try directory.write("tls.crt", "-----BEGIN CERTIFICATE-----\n")
+        let tls = "{ certificate = \"\(certificate)\", key = \"/run/credentials/posthouse.service/tls-key\" }"
+        try new.nameCredentials()
+        let text = try String(contentsOfFile: new.configuration, encoding: .utf8)
+            .replacing("[server]\n", with: "[server]\ntls = \(tls)\n")
+        let direct = text.replacing("[database]\n", with: "[database]\ndirect_url = { credential = \"direct-url\" }\n")
+        let credentials = directory.path + "/credentials"
+        try FileManager.default.createDirectory(atPath: credentials, withIntermediateDirectories: false)
+        func run(_ words: String...) throws -> (end: ChildProcess.End?, errors: String) {
+            let (child, end) = try Relay.run(
+                words + ["--config", new.configuration], environment: ["CREDENTIALS_DIRECTORY": credentials])
+            return (end, child.errors.joined(separator: "\n"))
+        }
+        let line =
+            "systemd-run -Pq --collect -p User=posthouse -p StateDirectory=posthouse -p StateDirectoryMode=0700 "
+            + "-p LoadCredential=NAME:/etc/posthouse/credentials/NAME posthouse migrate --from-embedded --config "
+            + new.configuration
+
+        try directory.write("posthouse.toml", text)
+        let urlless = try run("migrate", "--from-embedded")
+        #expect(urlless.end == .exited(78) && urlless.errors.contains("the secret of [database] url "), "\(urlless)")
+        #expect(urlless.errors.contains(line), "\(urlless)")
+        try directory.write(
+            "credentials/database-url", try String(contentsOfFile: directory.path + "/database-url", encoding: .utf8))
+        try directory.write("posthouse.toml", direct)
+        let directless = try run("migrate", "--from-embedded")
+        #expect(
+            directless.end == .exited(78) && directless.errors.contains("the secret of [database] direct_url "),
+            "\(directless)")
+        #expect(directless.errors.contains(line), "\(directless)")
+        #expect(!move.isMarked)
+
+        try directory.write("posthouse.toml", text)
+        let moved = try run("migrate", "--from-embedded")
+        #expect(moved.end == .exited(0), "\(moved)")
+        #expect(try Figures(new.database) == before)
+        // Of the daemon, all of them are asked.
+        for word in ["check", "serve"] {
+            let strict = try run(word)
+            #expect(strict.end == .exited(78) && strict.errors.contains("`backend-0.secret`"), "\(word): \(strict)")
+        }
+    }
+
     @Test("A private cluster without a ledger is looked into once, and again after it was used")
     func emptyIsRecorded() throws {
         let receiver = try Receiver()

@@ -96,12 +96,15 @@ import Vocabulary
         let refused = try secret(scratch, place, input: "second\n")
         #expect(refused.end == .exited(1))
         #expect(refused.errors.contains("--replace") && refused.errors.contains("secrets = ["), "\(refused.errors)")
+        // An API token has no `secrets`.
+        #expect(refused.errors.contains("a second [[api_token]]"), "\(refused.errors)")
         #expect(try String(contentsOfFile: scratch.path + "/shop", encoding: .utf8) == "first\n")
         if getuid() == 0 { #expect(chown(scratch.path + "/shop", 12_345, 12_346) == 0) }
         chmod(scratch.path + "/shop", 0o644)
         let replaced = try secret(scratch, place + ["--replace"], input: "second\n")
         #expect(replaced.end == .exited(0), "\(replaced.errors)")
         #expect(replaced.errors.contains("secrets = ["), "\(replaced.errors)")
+        #expect(replaced.errors.contains("a second [[api_token]]"), "\(replaced.errors)")
         #expect(try String(contentsOfFile: scratch.path + "/shop", encoding: .utf8) == "second\n")
         #expect(try mode(scratch.path + "/shop") == 0o640)
         if getuid() == 0 {

@@ -193,8 +193,8 @@ struct AddSecret: AsyncParsableCommand {
         var remarks: [String] = []
         if hasReplaced {
             remarks.append(
-                "The secret before it is gone: after the \(applies) only the new one counts. To change a secret "
-                    + "without a gap, store the new one under another name and name both in secrets = [ … ].")
+                "The secret before it is gone: after the \(applies) only the new one counts. "
+                    + SecretStore.withoutGap + ".")
         }
         if place.unit == nil, geteuid() == 0, !hasReplaced {
             let (path, directory) = (place.path(name), place.directory)

@@ -6,9 +6,9 @@ struct ConfigurationOption: ParsableArguments {
     @Option(name: .customLong("config"), help: "The configuration file.", completion: .file())
     var path = ConfigurationFile.standardPath
 
-    /// The checked configuration; prints what is wrong and ends the program if it cannot be used.
-    func load(_ purpose: Purpose) throws -> Configuration {
-        let outcome = ConfigurationFile.load(path: path, purpose: purpose)
+    /// The configuration for a command, checked; prints what is wrong and ends the program if it cannot be used.
+    func load() throws -> Configuration {
+        let outcome = ConfigurationFile.load(path: path, purpose: .command)
         if let configuration = outcome.configuration, outcome.errors.isEmpty { return configuration }
         Terminal.complain(outcome)
         throw Exit.configuration

@@ -192,9 +192,7 @@ struct EmbeddedMove {
         switch failure {
         case .target(.commitUnknown): return Complaint("\(failure)", code: Exit.unavailable)
         case .target(let error) where error.isConnectionLevel:
-            let hint = DatabaseAccess.peerHint(
-                "systemd-run -Pq --collect -p User=posthouse -p StateDirectory=posthouse posthouse migrate "
-                    + "--from-embedded")
+            let hint = DatabaseAccess.peerHint(ThisProcess.transientUnit())
             return Complaint(
                 """
                 \(failure); nothing was moved\(migrated); see that PostgreSQL runs and that [database] url is \

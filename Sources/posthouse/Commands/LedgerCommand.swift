@@ -11,7 +11,7 @@ enum LedgerCommand {
     static func run(
         _ file: ConfigurationOption, _ body: (Configuration, Pool) async throws -> Void
     ) async throws {
-        let configuration = try file.load(.check)
+        let configuration = try file.load()
         try await Terminal.reporting {
             EmbeddedLedger.warnUnlessMoved(configuration)
             let settings = try DatabaseAccess.forCommand(configuration)

@@ -26,7 +26,7 @@ struct MigrateCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let configuration = try file.load(.check)
+        let configuration = try file.load()
         try await Terminal.reporting {
             if fromEmbedded {
                 return try await EmbeddedMove(configuration, isDry: dryRun, output: output).run()

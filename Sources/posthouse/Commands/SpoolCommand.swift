@@ -32,7 +32,7 @@ struct ListSpool: AsyncParsableCommand {
     @OptionGroup var output: OutputOption
 
     func run() async throws {
-        let configuration = try file.load(.check)
+        let configuration = try file.load()
         try await Terminal.reporting {
             let waiting = SpoolState(configuration)
             guard waiting.isVisible else { throw SpoolState.unreadable(configuration) }
@@ -82,7 +82,7 @@ struct ShowSpool: AsyncParsableCommand {
     @Argument(help: "Its file, as the list has it.") var name: String
 
     func run() async throws {
-        let configuration = try file.load(.check)
+        let configuration = try file.load()
         try await Terminal.reporting {
             let directory = configuration.spool.directory
             let parts = name.split(separator: "/", omittingEmptySubsequences: false)
@@ -159,6 +159,7 @@ struct RecordSpool: AsyncParsableCommand {
             let before = SpoolState(configuration)
             guard before.isVisible else { throw SpoolState.unreadable(configuration) }
             try Self.refuseIfForeign(configuration.spool.directory)
+            try Self.requireAccounts(for: before.files, configuration)
             if !before.files.isEmpty {
                 try SpoolLedger.claim(configuration.spool.directory, for: try await LedgerMark.read(from: pool))
             }
@@ -197,6 +198,17 @@ struct RecordSpool: AsyncParsableCommand {
                 "the spool in \(directory) is of user \(user ?? "\(owner)"): run this as that user, "
                     + "\(way) posthouse spool record")
         }
+    }
+
+    /// What its store cannot be asked about would leave the spool for quarantine.
+    private static func requireAccounts(for files: [SpoolFile], _ configuration: Configuration) throws {
+        let waiting = Set(files.map(\.name.source))
+        let unread = configuration.sources.filter { source in
+            guard let api = source.api else { return false }
+            return api.account == nil && waiting.contains(source.name)
+        }
+        guard !unread.isEmpty else { return }
+        throw Complaint.unreadableSecret(of: unread.map { "api of source \($0.name)" }.joined(separator: ", "))
     }
 
     private func report(_ results: [Recorded], _ others: Int) {

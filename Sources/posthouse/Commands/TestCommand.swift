@@ -33,7 +33,7 @@ struct TestCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let configuration = try file.load(.check)
+        let configuration = try file.load()
         try await Terminal.reporting {
             let targets = try targets(in: configuration)
             let plans = try Self.plans(of: targets)
@@ -66,8 +66,7 @@ struct TestCommand: AsyncParsableCommand {
         if let name, targets.isEmpty { throw LedgerCommand.unknownIntegration(name, known: known.map(\.name)) }
         let incomplete = targets.map(\.name).filter(configuration.incompleteIntegrations.contains)
         guard incomplete.isEmpty else {
-            throw Complaint.unreadableSecret(
-                of: incomplete.joined(separator: ", "), command: "test \(name ?? "--all")")
+            throw Complaint.unreadableSecret(of: incomplete.joined(separator: ", "))
         }
         return targets
     }

@@ -1,0 +1,67 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// `posthouse spool record` where no daemon runs and secrets are credentials. Oracle: the files on the disk, and the
+/// ledger.
+@Suite(.timeLimit(.minutes(30))) struct SpoolRecordTests {
+    @Test("With the url's credential alone it records; what it lacks itself is refused, and everything stays")
+    func credentials() throws {
+        let cluster = try TestCluster(durable: true)
+        let relay = try SpoolTests.relay(cluster, try Receiver())
+        defer { relay.end() }
+        let directory = relay.directory
+        func configure(_ source: Relay.SourceTable) throws {
+            let settings = "[spool]\ndirectory = \"\(directory.path)/spool\""
+            try relay.configure([], sources: [source], settings: settings)
+        }
+        try configure(.init(name: "apphud"))
+        try SpoolTests.start(relay)
+        try cluster.stop()
+        for (_, body) in SpoolLoad.webhooks(1) { #expect(try relay.post("apphud", SpoolLoad.header, body) == 200) }
+        relay.kill()
+        try cluster.start()
+        #expect(SpoolTests.waiting(relay) == 2)
+
+        let credentials = directory.path + "/credentials"
+        try FileManager.default.createDirectory(atPath: credentials, withIntermediateDirectories: false)
+        func record() throws -> (end: ChildProcess.End?, errors: String) {
+            let (child, end) = try Relay.run(
+                ["spool", "record", "--config", relay.configuration],
+                environment: ["CREDENTIALS_DIRECTORY": credentials])
+            return (end, child.errors.joined(separator: "\n"))
+        }
+        func expectRefusal(of secret: String) throws {
+            let refused = try record()
+            #expect(refused.end == .exited(78), "\(refused)")
+            #expect(refused.errors.contains("the secret of \(secret) cannot be read here"), "\(refused)")
+            let line =
+                "systemd-run -Pq --collect -p User=posthouse -p StateDirectory=posthouse -p StateDirectoryMode=0700 "
+                + "-p LoadCredential=NAME:/etc/posthouse/credentials/NAME posthouse spool record --config "
+            #expect(refused.errors.contains(line + relay.configuration), "\(refused)")
+            #expect(SpoolTests.waiting(relay) == 2)
+        }
+        try relay.nameCredentials()
+        try expectRefusal(of: "[database] url")
+        try directory.write(
+            "credentials/database-url", try String(contentsOfFile: directory.path + "/database-url", encoding: .utf8))
+        // Its webhooks would have to be asked about.
+        let asked = Relay.SourceTable(
+            name: "apphud", kind: "google-play", secrets: [],
+            settings: [
+                "packages": #"["com.example.app"]"#, "audience": #""https://example.com/ingest/play""#,
+                "sender": #""push@p.iam.gserviceaccount.com""#, "api": #"{ credential = "play" }"#,
+            ])
+        try configure(asked)
+        try relay.nameCredentials()
+        try expectRefusal(of: "api of source apphud")
+        #expect(try relay.database.count("events") == 0 && relay.database.count("quarantine") == 0)
+
+        try configure(.init(name: "apphud"))
+        try relay.nameCredentials()
+        let recorded = try record()
+        #expect(recorded.end == .exited(0), "\(recorded)")
+        #expect(SpoolTests.waiting(relay) == 0)
+        #expect(try relay.database.count("events") == 2)
+    }
+}
