@@ -107,6 +107,7 @@ let package = Package(
                 .embedInCode("Schema/Migrations/M0019_event_id.sql"),
                 .embedInCode("Schema/Migrations/M0020_replica_identity.sql"),
                 .embedInCode("Schema/Migrations/M0021_said_names.sql"),
+                .embedInCode("Schema/Migrations/M0022_daemon_configuration.sql"),
             ],
             swiftSettings: sharedSettings),
         .target(

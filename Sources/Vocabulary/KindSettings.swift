@@ -17,6 +17,21 @@ extension KindSettings {
         case .stripe(let settings): ("user_key", settings.userKey)
         }
     }
+
+    /// The keys of the configuration that decide which authentic webhooks are recorded and how, with their values. None
+    /// is secret.
+    package var recording: [String: [String]] {
+        var values: [String: [String]] = [:]
+        if let naming { values[naming.key] = [naming.value] }
+        switch self {
+        case .none, .stripe: break
+        case .apple(let settings): values["bundle_ids"] = settings.bundleIDs
+        case .googlePlay(let settings):
+            values["packages"] = settings.packages
+            values["api"] = settings.api.map { [$0.url.shown] } ?? []
+        }
+        return values
+    }
 }
 
 /// Whom an id names that the app gave at a purchase: `account_token`, `account_id`.

@@ -308,7 +308,7 @@ package enum Limits {
     package static let recordingRefusalMemory: Duration = .seconds(30)
     /// At most so often is it reported that webhooks are stored again.
     package static let recordingReportInterval: Duration = .seconds(60)
-    /// How often a daemon writes what `status` says of its sources.
+    /// How often a daemon writes what `status` says of its sources, and looks whether its row says how it is configured.
     package static let sourceReportInterval: Duration = .seconds(5)
     /// How long a stop waits for transactions that store webhooks; their sources have been answered before.
     package static let recordDrainTimeout: Duration = .seconds(5)

@@ -59,6 +59,18 @@ package struct FieldPattern: Sendable, Hashable {
         self.pieces = pieces + [piece]
     }
 
+    /// As the configuration may write it: equal patterns have the same text.
+    package var text: String {
+        let escaped = pieces.map { piece -> String in
+            let bytes = piece.flatMap { byte -> [UInt8] in
+                let isSpecial = byte == UInt8(ascii: "*") || byte == UInt8(ascii: "\\")
+                return isSpecial ? [UInt8(ascii: "\\"), byte] : [byte]
+            }
+            return String(decoding: bytes, as: UTF8.self)
+        }
+        return escaped.joined(separator: "*")
+    }
+
     /// Matches the digits of this number alone.
     package init(_ number: Int) { pieces = [Array(String(number).utf8)] }
 

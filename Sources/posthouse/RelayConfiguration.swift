@@ -12,19 +12,27 @@ import Vocabulary
 /// The current configuration.
 final class LiveConfiguration: Sendable {
     private struct State {
-        var current: Configuration
+        let current: Configuration
+        let digests: [String: String]
         var refusal: String?
+
+        init(_ current: Configuration) {
+            self.current = current
+            digests = current.digests
+        }
     }
 
     private let state: Replaceable<State>
 
-    init(_ configuration: Configuration) { state = Replaceable(State(current: configuration)) }
+    init(_ configuration: Configuration) { state = Replaceable(State(configuration)) }
 
     var current: Configuration { state.current.current }
+    /// Of the current configuration, made once.
+    var digests: [String: String] { state.current.digests }
     /// Why the last reload was refused; nil: it was not, or there was none.
     var refusal: String? { state.current.refusal }
 
-    func replace(_ next: Configuration) { state.replace(State(current: next)) }
+    func replace(_ next: Configuration) { state.replace(State(next)) }
 
     func refused(_ reason: String) { state.change { $0.refusal = reason } }
 }

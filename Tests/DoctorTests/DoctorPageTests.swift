@@ -124,7 +124,7 @@ struct DoctorPageTests {
         var found = DatabaseFindings.server(facts, target: DatabaseFindings.target(privateCluster: directory))
         found += DatabaseFindings.clock(ClockReading(before: now, database: now, after: now))
         found += DatabaseFindings.settings(refusal: nil, advice: nil)
-        found += DatabaseFindings.schema(SchemaVersion(database: 21, program: 21), unfinished: [])
+        found += DatabaseFindings.schema(SchemaVersion(database: 22, program: 22), unfinished: [])
         found += DatabaseFindings.privileges(facts, missing: [])
         found += DatabaseFindings.tables(tables, databaseBytes: facts.databaseBytes)
         found += DeliveryFindings.of(status, receivers: receivers)

@@ -191,7 +191,7 @@ struct StatementCatalogueTests {
     private static let operating: [Entry] = [
         Entry(StatusStatements.integrations), Entry(StatusStatements.daemons), Entry(StatusStatements.rest),
         Entry(StatusStatements.sources), Entry(StatusStatements.answers), Entry(SourceReports.answers),
-        Entry(SourceReports.heard),
+        Entry(SourceReports.heard), Entry(DaemonConfiguration.update), Entry(DaemonConfiguration.living),
         Entry(EventHandleStatements.byTransaction), Entry(EventHandleStatements.byHolder),
         Entry(EventHandleStatements.byMessage), Entry(EventHandleStatements.byTransfer),
         Entry(EventHandleStatements.byEventKey), Entry(EventHandleStatements.byEventHash),

@@ -79,6 +79,58 @@ import Vocabulary
         #expect(found.allSatisfy { $0.text.contains("410") && $0.text.contains("1 wait") }, "\(found)")
     }
 
+    /// What doctor says of the daemons' configurations, asked with that of `relay`.
+    private func ofDaemons(_ relay: Relay, ended: Int32) throws -> [Finding] {
+        try findings(relay, ended: ended).filter { $0.area == "configuration" && $0.text.contains("daemons") }
+    }
+
+    @Test("Two daemons of one ledger: an integration that one lacks is wrong, and a source that both have differently")
+    func daemons() throws {
+        let receiver = try Receiver()
+        let backend = Relay.Integration("backend", receiver)
+        let crm = Relay.Integration("crm", receiver)
+        let first = try Relay.running([backend])
+        defer { first.end() }
+        let database = try first.database
+        let second = try Relay.running([backend], storage: .given(database.connectionString))
+        defer { second.end() }
+        func waitForDaemons(_ count: Int, where condition: String) throws {
+            #expect(try eventually { try database.count("daemons", where: condition) == count }, "\(condition)")
+        }
+        try waitForDaemons(2, where: "configuration ? 'integration backend'")
+        let alike = try ofDaemons(first, ended: 0)
+        #expect(alike.map(\.state) == ["fine"] && alike[0].text == "2 daemons are configured alike", "\(alike)")
+
+        try second.configure([backend, crm])
+        _ = try second.reload()
+        try waitForDaemons(1, where: "configuration ? 'integration crm'")
+        let lacking = try ofDaemons(second, ended: 1)
+        #expect(lacking.map(\.state) == ["wrong"], "\(lacking)")
+        #expect(lacking.first?.text.hasPrefix("1 of 2 daemons has no integration crm: ") == true, "\(lacking)")
+        #expect(lacking.first?.advice?.contains("posthouse backfill crm --since") == true, "\(lacking)")
+        // Under a new lease each daemon says it again.
+        try database.rows("DELETE FROM daemons")
+        try waitForDaemons(2, where: "configuration ? 'integration backend'")
+        #expect(try ofDaemons(first, ended: 1).map(\.text) == lacking.map(\.text))
+
+        let differing = Relay.SourceTable(settings: ["leeway": "\"2h\""])
+        try first.configure([backend, crm], sources: [differing])
+        _ = try first.reload()
+        try waitForDaemons(2, where: "configuration ? 'integration crm'")
+        let differs = try ofDaemons(first, ended: 1)
+        #expect(differs.map(\.state) == ["wrong"], "\(differs)")
+        #expect(differs.first?.text.hasPrefix("2 of 2 daemons have the source purchasely, ") == true, "\(differs)")
+
+        try second.configure([backend, crm], sources: [differing])
+        _ = try second.reload()
+        #expect(
+            try eventually {
+                try database.value("SELECT count(DISTINCT configuration) FROM daemons") == "1"
+            })
+        #expect(try ofDaemons(second, ended: 0).map(\.state) == ["fine"])
+        #expect(receiver.count == 0)
+    }
+
     @Test("A database that is away is one wrong line, without its password; all else is there")
     func databaseAway() throws {
         let text = "host=127.0.0.1 port=1 user=u password=hunter2-of-the-test dbname=d"

@@ -87,6 +87,9 @@ struct MessageFilterTests {
         #expect(!FieldPattern(12).matches("120") && !FieldPattern(12).matches("12.0"))
     }
 
+    @Test("The text of a pattern is the one it was made of", arguments: ["", "gold", "*", "a*b**c*", #"\*a\\*"#, "é*"])
+    func text(pattern: String) throws { #expect(try #require(FieldPattern(pattern)).text == pattern) }
+
     @Test("A hostile pattern costs pattern × text at worst")
     func hostile() throws {
         let pattern = try #require(FieldPattern(String(repeating: "*a", count: 200) + "b"))

@@ -61,6 +61,9 @@ struct Migration: Sendable {
         Migration(
             version: 21, name: "said_names",
             sql: String(decoding: PackageResources.M0021_said_names_sql, as: UTF8.self)),
+        Migration(
+            version: 22, name: "daemon_configuration",
+            sql: String(decoding: PackageResources.M0022_daemon_configuration_sql, as: UTF8.self)),
     ]
 }
 

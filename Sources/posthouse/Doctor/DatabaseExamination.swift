@@ -86,6 +86,11 @@ struct DatabaseExamination {
             return DeliveryFindings.of(status, receivers: receivers)
                 + DeliveryFindings.daemons(status.daemons, version: Posthouse.version)
         }
+        // An older schema does not have it.
+        guard schema.database == schema.program else { return found }
+        found += await part(.configuration) {
+            DaemonConfigurationFindings.of(try await DaemonConfiguration.read(from: pool))
+        }
         return found
     }
 

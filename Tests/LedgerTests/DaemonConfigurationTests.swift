@@ -1,0 +1,69 @@
+import Testing
+
+@testable import Ledger
+
+/// Oracle: what was written, and psql.
+@Suite("What daemons say of their configuration", .serialized, .timeLimit(.minutes(30)))
+struct DaemonConfigurationTests {
+    private static let digests = ["integration crm": "0123456789abcdef", "source shop": "fedcba9876543210"]
+
+    @Test("It is read as it was written, a later one takes its place, and an empty one is not none")
+    func written() async throws {
+        try await TestLedger.run { ledger in
+            let (one, other) = (try await ledger.daemon(), try await ledger.daemon())
+            func write(_ digests: [String: String]) async throws {
+                #expect(try await DaemonConfiguration.write(digests, by: one.lease, in: one.pool))
+            }
+            func read() async throws -> [DaemonConfiguration] {
+                try await DaemonConfiguration.read(from: other.pool)
+            }
+            #expect(try await read().isEmpty)
+            try await write(Self.digests)
+            let stored = "SELECT configuration ->> 'source shop' FROM daemons WHERE id = \(one.lease)"
+            #expect(try ledger.psql(stored) == "fedcba9876543210")
+            #expect(try await read() == [DaemonConfiguration(version: "test", digests: Self.digests)])
+            let replaced = ["integration crm": "0000000000000000"]
+            try await write(replaced)
+            #expect(try await read().map(\.digests) == [replaced])
+            try await write([:])
+            #expect(try await read().map(\.digests) == [[:]])
+        }
+    }
+
+    @Test("Daemons of an older version, and those whose lease has run out, are passed over")
+    func passedOver() async throws {
+        try await TestLedger.run { ledger in
+            let (one, gone) = (try await ledger.daemon(), try await ledger.daemon())
+            for daemon in [one, gone] {
+                #expect(try await DaemonConfiguration.write(Self.digests, by: daemon.lease, in: one.pool))
+            }
+            #expect(try await DaemonConfiguration.read(from: one.pool).count == 2)
+            // As a daemon registers that does not know the column.
+            try ledger.psql(
+                """
+                INSERT INTO daemons (version, expires_at, state_form)
+                VALUES ('old', now() + interval '1 hour', \(LedgerForm.current.rawValue))
+                """)
+            try ledger.expire(gone)
+            #expect(
+                try await DaemonConfiguration.read(from: one.pool)
+                    == [DaemonConfiguration(version: "test", digests: Self.digests)])
+            #expect(try await LedgerStatus.read(from: one.pool).daemons.count == 2)
+        }
+    }
+
+    @Test("Under a lease that is gone nothing is written, and the next one begins without")
+    func lost() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let former = daemon.lease
+            #expect(try await DaemonConfiguration.write(Self.digests, by: former, in: daemon.pool))
+            try ledger.psql("DELETE FROM daemons")
+            #expect(try await !daemon.queue.keepAlive())
+            #expect(try await !DaemonConfiguration.write(Self.digests, by: former, in: daemon.pool))
+            #expect(try await DaemonConfiguration.read(from: daemon.pool).isEmpty)
+            #expect(try await DaemonConfiguration.write(Self.digests, by: daemon.lease, in: daemon.pool))
+            #expect(try await DaemonConfiguration.read(from: daemon.pool).count == 1)
+        }
+    }
+}
