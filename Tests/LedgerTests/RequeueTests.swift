@@ -105,6 +105,27 @@ struct RequeueTests {
         }
     }
 
+    @Test("Dead letters are not discarded while a replay is about to put them into the queue again")
+    func discardBesideReplay() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
+            daemon.open("a")
+            await daemon.record([.sample()])
+            _ = try await daemon.queue.settle(daemon.inbox.take().map { $0.settled(.dead(reason: "x")) })
+            let letters = try await DeadLetters.of(daemon.row("a"), before: nil, in: daemon.pool)
+            let discarded = try await ledger.holding { session throws(DatabaseError) in
+                try Requeue.lock(on: session)
+            } _: { [pool = daemon.pool] in
+                try await letters.drop(in: pool)
+            } meanwhile: {
+                // As the replay does that holds it.
+                try ledger.psql("DELETE FROM dead_letters")
+            }
+            #expect(discarded == 0)
+            #expect(try ledger.psql("SELECT count(*) FROM discards") == "0", "it is sent, and counts as not given up")
+        }
+    }
+
     @Test("A backfill reaches back as far as it is known what the integration has had, and no further")
     func knownFrom() async throws {
         try await TestLedger.run { ledger in

@@ -28,11 +28,14 @@ package struct DeadLetters: Sendable {
         }
     }
 
-    /// Deletes the oldest, one step of them.
+    /// Deletes the oldest, one step of them, in turns with replays: of a letter that a replay has read either the
+    /// delivery is made or the letter is deleted.
     /// - Returns: how many; 0 at the end.
     package func drop(in pool: Pool) async throws(DatabaseError) -> Int {
-        try await pool.withSession { session throws(DatabaseError) in
-            try session.run(DeadLetterStatements.drop, (integration, end, Self.stepMax, countedAt)).count
+        let wanted = (integration, end, Self.stepMax, countedAt)
+        return try await pool.retriedTransaction { session throws(DatabaseError) in
+            try Requeue.lock(on: session)
+            return try session.run(DeadLetterStatements.drop, wanted).count
         }
     }
 }
@@ -44,10 +47,11 @@ enum DeadLetterStatements {
         "dead_letters_count",
         """
         WITH wanted AS (
-            SELECT clock_timestamp() AS counted_at, coalesce($2, (extract(epoch FROM greatest(
-                clock_timestamp(),
-                (SELECT max(died_at) FROM dead_letters WHERE integration = $1) + interval '1 millisecond')) * 1000)::bigint)
-            AS until)
+            SELECT clock_timestamp() AS counted_at,
+                   coalesce($2, (extract(epoch FROM greatest(
+                       clock_timestamp(),
+                       (SELECT max(died_at) FROM dead_letters WHERE integration = $1) + interval '1 millisecond'
+                   )) * 1000)::bigint) AS until)
         SELECT (SELECT count(*) FROM dead_letters
                 WHERE integration = $1 AND died_at < timestamptz 'epoch' + until * interval '1 millisecond'), until,
                (extract(epoch FROM counted_at) * 1000000)::bigint
@@ -55,7 +59,7 @@ enum DeadLetterStatements {
         """)
 
     /// Leaves what was given up between the count ($4) and now; later than now is what a clock that was ahead dated
-    /// before the count. Skips what a replay has locked: it stays for the replay. Records what was discarded (`Audit`).
+    /// before the count. The transaction holds `Requeue.lock`. Records what was discarded (`Audit`).
     static let drop = Statement<(Int32, Int64, Int32, Int64), Int64>(
         "dead_letters_drop",
         """
@@ -64,7 +68,7 @@ enum DeadLetterStatements {
                 SELECT delivery FROM dead_letters
                 WHERE integration = $1 AND died_at < timestamptz 'epoch' + $2 * interval '1 millisecond'
                   AND (died_at < timestamptz 'epoch' + $4 * interval '1 microsecond' OR died_at > clock_timestamp())
-                ORDER BY died_at LIMIT $3 FOR UPDATE SKIP LOCKED)
+                ORDER BY died_at LIMIT $3)
             RETURNING delivery, message, integration),
         noted AS (
             INSERT INTO discards (message, integration) SELECT message, integration FROM gone ON CONFLICT DO NOTHING)
