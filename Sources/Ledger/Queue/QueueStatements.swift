@@ -323,4 +323,20 @@ enum QueueStatements {
 
     static let integrations = Statement<[String], (Int32, String)>(
         "queue_integrations", "SELECT id, name FROM integrations WHERE name = ANY ($1)")
+
+    /// Those of the rows ($1) that are not there under their names ($2).
+    static let goneIntegrations = Statement<([Int32], [String]), Int32>(
+        "queue_gone_integrations",
+        """
+        SELECT r.id FROM unnest($1, $2) AS r (id, name)
+        WHERE NOT EXISTS (SELECT FROM integrations i WHERE i.id = r.id AND i.name = r.name)
+        """)
+
+    /// Those whose number and name are free, with the numbers that they had.
+    static let putBackIntegrations = Statement<([Int32], [String]), Int32>(
+        "queue_put_back_integrations",
+        """
+        INSERT INTO integrations (id, name) OVERRIDING SYSTEM VALUE
+        SELECT id, name FROM unnest($1, $2) AS gone (id, name) ON CONFLICT DO NOTHING RETURNING id
+        """)
 }

@@ -15,6 +15,10 @@ package final class Dispatcher: Sendable {
     private let observe: Observer
     package let settlements = SettlementBuffer()
     private let lanes = Lanes()
+    private let (ends, end) = AsyncStream<String>.makeStream(bufferingPolicy: .bufferingNewest(1))
+
+    /// Why this daemon must end and be started anew, should it come to that.
+    package var reasonsToEnd: AsyncStream<String> { ends }
 
     package init(
         queue: Queue, dispatchBuffer: DispatchBuffer, registration: Registration, clock: DatabaseClock,
@@ -67,6 +71,7 @@ package final class Dispatcher: Sendable {
                 }
             }
             group.addTask { await self.every(Limits.pollInterval) { await self.poll() } }
+            group.addTask { await self.every(Limits.leaseRenewal) { await self.keepIntegrations() } }
             group.addTask { await self.sweep() }
             group.addTask { await self.confirm() }
         }
@@ -111,6 +116,17 @@ package final class Dispatcher: Sendable {
         await attempt("renewing the lease") { [self] in
             try await queue.keepAlive(forget: { await self.lanes.forget() })
         } != nil
+    }
+
+    private func keepIntegrations() async {
+        let lost = await attempt("looking for the rows of integrations") { try await queue.keepIntegrations() } ?? []
+        if lost.isEmpty { return }
+        end.yield(
+            """
+            in the database integration \(lost.joined(separator: ", ")) has another number than in this daemon, or \
+            another integration has its number, as after a restore that loses commits: this daemon ends, to be started \
+            anew; posthouse audit shows what was recorded for the number before
+            """)
     }
 
     /// Looks at the whole queue at the start, now and then, and soon after a lease was ended or the result of a commit
