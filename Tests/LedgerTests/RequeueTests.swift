@@ -155,6 +155,39 @@ struct RequeueTests {
         }
     }
 
+    @Test("A message that the database cannot read is left out of a backfill with where, and named; the others go")
+    func damagedEnvelope() async throws {
+        try await TestLedger.run { ledger in
+            let before = try await ledger.daemon([])
+            await before.record((0..<9).map { .sample("E\($0)", purchase: "p\($0)") })
+            let gold = MessageFilter([.product: ["gold"]])
+            let daemon = try await ledger.daemon([.named("new", filter: gold)])
+            let route = try #require(daemon.routes.current.all.first)
+            // As a damaged page would: reading the third is an error.
+            let columns = try ledger.psql(
+                "SELECT string_agg(attname, ', ' ORDER BY attnum) FROM pg_attribute WHERE attnum > 0 "
+                    + "AND attrelid = 'messages'::regclass AND NOT attisdropped AND attname <> 'envelope'")
+            try ledger.psql(
+                """
+                ALTER TABLE messages RENAME TO undamaged;
+                CREATE VIEW messages AS SELECT \(columns),
+                    CASE WHEN type = 'E2' THEN convert_to((1 / (length(type) - length(type)))::text, 'UTF8')
+                         ELSE envelope END AS envelope
+                FROM undamaged
+                """)
+            for isDry in [true, false] {
+                var backfill = try await Backfill.start(
+                    route, since: Timestamp(milliseconds: 0), until: nil, in: daemon.pool)
+                var queued = 0
+                while !backfill.isDone { queued += try await backfill.step(isDry: isDry, in: daemon.pool) }
+                #expect(queued == 8 && backfill.unreadable == 1)
+                let third = try ledger.psql("SELECT id FROM undamaged WHERE type = 'E2'")
+                #expect(backfill.damaged.map { "\($0.message)" } == [third])
+            }
+            #expect(try ledger.psql("SELECT count(*) FROM deliveries") == "8")
+        }
+    }
+
     @Test("A backfill looks at nothing that is younger than it was asked for")
     func until() async throws {
         try await TestLedger.run { ledger in
