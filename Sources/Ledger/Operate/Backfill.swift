@@ -118,7 +118,9 @@ package struct Backfill: Sendable {
     }
 
     /// Parameters of `BackfillStatements.page` for the next step.
-    private var wanted: BackfillStatements.Wanted { (after, last, since, until, route.row, Requeue.stepMax) }
+    private var wanted: BackfillStatements.Wanted {
+        (after, last, since, until, route.row, Requeue.stepMax, RelayMessage.mark(of: route.integration.name))
+    }
 
     /// Those that the integration asks for by all but `where`, and that were never for it.
     private static func selected(
@@ -226,8 +228,9 @@ enum BackfillStatements {
           AND $2::text <> ALL (string_to_array(integrations, ','))
         """)
 
-    /// Messages after and up to, made from and before (ms), integration, limit.
-    typealias Wanted = (Int64, Int64, Int64, Int64, Int32, Int32)
+    /// Messages after and up to, made from and before (ms), integration, limit, what the body of a relay message about
+    /// the integration contains.
+    typealias Wanted = (Int64, Int64, Int64, Int64, Int32, Int32, [UInt8])
 
     /// One row of `page`.
     struct Candidate {
@@ -258,6 +261,10 @@ enum BackfillStatements {
               -- Transfers that an import revealed are announced to nobody but whom it was asked for.
               AND (e.name <> 'posthouse.import'
                    OR coalesce($5::text = ANY (string_to_array(m.integrations, ',')), false))
+              -- No integration receives relay messages about itself. The body of no other message is read here.
+              AND CASE WHEN e.source <> 'posthouse' OR m.type NOT LIKE 'posthouse.integration.%'
+                            OR $5::text = ANY (string_to_array(m.integrations, ','))
+                       THEN true ELSE position($7 IN e.body) = 0 END
             ORDER BY m.id LIMIT $6)
         SELECT m.id, m.type, m.source, m.environment, m.purchase, m.is_noted,
                EXISTS (SELECT FROM attempts a WHERE a.message = m.id AND a.integration = $5
