@@ -165,27 +165,26 @@ package final class Dispatcher: Sendable {
     /// Ends leases that have run out, applies pauses, and wakes the lanes that have something due.
     private func poll() async {
         await attempt("taking over deliveries of expired leases") { try await queue.expireLeases() }
-        let bound = lanes.all
+        let running = lanes.all
         let readAt = NIODeadline.now()
         guard let pauses = await attempt("polling", { try await queue.pauses() }),
             let breakers = await attempt("polling", { try await queue.readBreakers() })
         else { return }
-        for lane in bound {
-            let isPaused = pauses[lane.route.row] != nil
-            let breaker = breakers[lane.route.row].map(SharedBreaker.init)
-            lane.loop.execute { [observe] in
-                lane.lane.value.apply(breaker, readAt: readAt)
-                if isPaused, lane.lane.value.isRunning {
-                    lane.lane.value.close()
-                } else if !isPaused, lane.lane.value.mayOpen(readAt: readAt) {
-                    if lane.lane.value.wasPaused {
-                        observe(.integrationResumed(integration: lane.route.integration.name))
-                    }
-                    lane.lane.value.open()
+        for bound in running {
+            let pause = pauses[bound.route.row]
+            let breaker = breakers[bound.route.row].map(SharedBreaker.init)
+            bound.loop.execute { [observe] in
+                let lane = bound.lane.value
+                lane.apply(breaker, readAt: readAt)
+                if let pause {
+                    Self.pause(lane, reason: pause, observe)
+                } else if lane.mayOpen(readAt: readAt) {
+                    if lane.isPaused { observe(.integrationResumed(integration: lane.route.integration.name)) }
+                    lane.open()
                 }
             }
         }
-        let rows = bound.map(\.route.row).filter { pauses[$0] == nil }
+        let rows = running.map(\.route.row).filter { pauses[$0] == nil }
         guard let due = await attempt("polling", { try await queue.lanesWithDue(rows) }) else { return }
         lanes.forEach { lane in
             if due.contains(lane.route.row) { lane.expectBacklog() } else { lane.pump() }
@@ -194,8 +193,12 @@ package final class Dispatcher: Sendable {
 
     private func pause(_ row: Int32, reason: String) {
         guard let bound = lanes[row] else { return }
-        observe(.integrationPaused(integration: bound.route.integration.name, reason: reason))
-        bound.loop.execute { bound.lane.value.close() }
+        bound.loop.execute { [observe] in Self.pause(bound.lane.value, reason: reason, observe) }
+    }
+
+    /// Logs it once for each lane, whoever paused the integration and whether the poll or an answer finds it first.
+    private static func pause(_ lane: Lane, reason: String, _ observe: Observer) {
+        if lane.pause() { observe(.integrationPaused(integration: lane.route.integration.name, reason: reason)) }
     }
 
     // MARK: Stopping
