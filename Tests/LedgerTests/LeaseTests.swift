@@ -270,7 +270,7 @@ struct LeaseTests {
             let recorder = daemon.recorder(RecordQueue())
             let delivery = Delivery.sample(1, integration: daemon.row("all"), bytes: 100, lease: daemon.lease)
             #expect(daemon.dispatchBuffer.reserve(daemon.row("all"), upTo: 1, bytesEach: 100) == 1)
-            daemon.dispatchBuffer.hold([1], under: delivery.lease)
+            daemon.dispatchBuffer.hold([delivery])
             try ledger.psql("DELETE FROM daemons")
             #expect(try await !daemon.registration.renew())
             recorder.dispatch([delivery])
