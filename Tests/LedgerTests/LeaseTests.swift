@@ -304,6 +304,24 @@ struct LeaseTests {
         }
     }
 
+    /// After a restore that it was not stopped for.
+    @Test("A daemon does not renew what has its number and is another daemon's, and registers anew")
+    func anothersLease() async throws {
+        try await TestLedger.run { ledger in
+            let key = KeyHash.daemon(machine: [UInt8](repeating: 7, count: 16), device: 1, inode: 2, token: "a")
+            for daemon in [try await ledger.daemon(key: key), try await ledger.daemon()] {
+                #expect(try await daemon.queue.keepAlive())
+                let old = daemon.lease
+                let row = "SELECT expires_at FROM daemons WHERE id = \(old)"
+                try ledger.psql("UPDATE daemons SET key = gen_random_uuid() WHERE id = \(old)")
+                let end = try ledger.psql(row)
+                #expect(try await !daemon.queue.keepAlive())
+                #expect(daemon.lease > old)
+                #expect(try ledger.psql(row) == end)
+            }
+        }
+    }
+
     @Test("Given back: free for anybody, and not held, even if the lease is lost meanwhile")
     func giveBack() async throws {
         try await TestLedger.run { ledger in

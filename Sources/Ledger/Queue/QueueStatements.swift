@@ -15,10 +15,12 @@ enum QueueStatements {
         RETURNING id, (extract(epoch FROM now()) * 1000)::bigint
         """)
 
-    static let renew = Statement<(Int64, Int64), Timestamp>(
+    /// By the key, too: after a restore that a daemon was not stopped for, another daemon may have drawn its id.
+    static let renew = Statement<(Int64, Int64, Identifier?), Timestamp>(
         "queue_renew",
         """
-        UPDATE daemons SET expires_at = now() + $2 * interval '1 millisecond' WHERE id = $1
+        UPDATE daemons SET expires_at = now() + $2 * interval '1 millisecond'
+        WHERE id = $1 AND key IS NOT DISTINCT FROM $3
         RETURNING (extract(epoch FROM now()) * 1000)::bigint
         """)
 
