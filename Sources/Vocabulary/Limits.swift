@@ -127,6 +127,8 @@ package enum Limits {
     package static let exportPageRows: Int32 = 500
     /// Purchases that an export leaves out because the database cannot read them; with one more it ends.
     package static let exportUnreadableMax = 1_000
+    /// Messages that a backfill leaves out because the database cannot read them; behind so many it ends at the next.
+    package static let backfillDamagedMax = 1_000
 
     // MARK: Queue
 

@@ -35,6 +35,8 @@ package enum Observation: Sendable {
     case attempt(AttemptTrail)
     /// Successes of one integration in one second, above `[journal] detail_limit`.
     case successes(integration: String, count: Int, p50Milliseconds: Int, p99Milliseconds: Int)
+    /// Both are reported by each daemon, whoever paused or resumed the integration. A daemon that finds one paused when
+    /// it starts reports that, too.
     case integrationPaused(integration: String, reason: String)
     case integrationResumed(integration: String)
     /// Reported by the daemon that opened or closed the breaker for all daemons.

@@ -43,6 +43,8 @@ final class Relay: Sendable {
     let observe: Observer
 
     var listens: String { openListeners.servers.map(\.boundAddress).joined(separator: ", ") }
+    /// Why it must end and be started anew, should it come to that.
+    var reasonsToEnd: AsyncStream<String> { dispatcher.reasonsToEnd }
     var isListening: Bool { openListeners.areListening }
     /// Whether a webhook that came now could be acknowledged: the database is reachable and committed lately.
     var isReady: Bool { pool.isReachable && registration.mayStart }

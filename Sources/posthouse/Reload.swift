@@ -39,6 +39,8 @@ struct Reloader: Sendable {
     struct Prepared: Sendable {
         fileprivate let configuration: Configuration
         fileprivate let lanes: [PlannedLane]
+        /// Rows of integrations.
+        fileprivate let paused: Set<Int32>
         /// nil: the listeners have no certificate, or the new configuration names none.
         fileprivate let certificate: TLSCertificate?
         /// The system's, for requests to stores; nil: none has needed them yet.
@@ -63,8 +65,9 @@ struct Reloader: Sendable {
             try await SourceNames.remember(next.sources.map(\.name), in: pool)
             let routed = try await queue.insert(next.integrations)
             return Prepared(
-                configuration: next, lanes: try PlannedLane.join(routed, plans), certificate: certificate,
-                authorities: authorities, connection: connection)
+                configuration: next, lanes: try PlannedLane.join(routed, plans),
+                paused: try await Pauses.paused(in: pool), certificate: certificate, authorities: authorities,
+                connection: connection)
         } catch {
             // What is refused is not used, neither by the connections that it has opened.
             if !former.leadsLike(pool.settings) { pool.use(former, alone: true) }
@@ -129,6 +132,7 @@ struct Reloader: Sendable {
         Task { await dispatcher.wakeUp() }
         openListeners.answer(by: makeHandlers(next))
         let mended = Self.mended(lanes.changed, since: live.current)
+        // Also where it is paused: once it is resumed, all of it goes.
         Task {
             await queue.tryNow(mended)
             if !mended.isEmpty { await dispatcher.wakeUp() }
@@ -136,7 +140,7 @@ struct Reloader: Sendable {
         let hasNewCertificate = prepared.certificate.map { openListeners.renew($0) } ?? false
         observatory.setDetail(perSecond: next.journal.detailPerSecond)
         let reload = Reload(
-            from: live.current, to: next, started: started, lanes: lanes, mended: mended,
+            from: live.current, to: next, started: started, lanes: lanes, mended: mended, paused: prepared.paused,
             hasNewCertificate: hasNewCertificate, hasNewConnection: prepared.connection != nil)
         live.replace(next)
         // Not awaited; what fails is made up for within seconds.
@@ -151,7 +155,6 @@ struct Reloader: Sendable {
             known[route.integration.name].map { !$0.reachesTheSame(as: route.integration) } ?? false
         }
     }
-
 }
 
 /// What a reload changed, and what is due at the next restart.
@@ -163,7 +166,7 @@ struct Reload {
 
     init(
         from old: Configuration, to new: Configuration, started: Configuration, lanes: LaneChanges,
-        mended: [RoutedIntegration], hasNewCertificate: Bool, hasNewConnection: Bool
+        mended: [RoutedIntegration], paused: Set<Int32>, hasNewCertificate: Bool, hasNewConnection: Bool
     ) {
         var parts: [String] = []
         func list(_ what: String, _ names: [String]) {
@@ -187,7 +190,10 @@ struct Reload {
         if old.journal != new.journal { parts.append("changed [journal]") }
         if old.retention != new.retention { parts.append("changed [retention]") }
         if old.server.maxBodyBytes != new.server.maxBodyBytes { parts.append("changed [server] max_body") }
-        list("due now: what waits for", mended.map(\.integration.name))
+        list("due now: what waits for", mended.filter { !paused.contains($0.row) }.map(\.integration.name))
+        list(
+            "paused until posthouse resume:",
+            (lanes.added + lanes.changed).filter { paused.contains($0.row) }.map(\.integration.name))
         if parts.isEmpty { parts.append("nothing differs from the one before") }
         let due = new.dueAtRestart(since: started)
         if !due.isEmpty { parts.append("due at the next restart: \(due.joined(separator: ", "))") }

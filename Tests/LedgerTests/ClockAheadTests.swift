@@ -44,4 +44,26 @@ struct ClockAheadTests {
             #expect(try ledger.psql(created) == before)
         }
     }
+
+    @Test("What dies while dead letters are discarded stays, also where one of those counted is of a time to come")
+    func discarded() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
+            daemon.open("a")
+            func die(_ name: String) async throws {
+                await daemon.record([.sample(name, purchase: name, transaction: name)])
+                _ = try await daemon.queue.settle(daemon.inbox.take().map { $0.settled(.dead(reason: "x")) })
+            }
+            try await die("AHEAD")
+            try ledger.psql("UPDATE dead_letters SET died_at = now() + interval '1 day'")
+            try await die("COUNTED")
+            let letters = try await DeadLetters.of(daemon.row("a"), before: nil, in: daemon.pool)
+            #expect(letters.count == 2)
+            try await die("LATER")
+            #expect(try await letters.drop(in: daemon.pool) == 2)
+            #expect(try await letters.drop(in: daemon.pool) == 0)
+            #expect(
+                try ledger.psql("SELECT m.type FROM dead_letters l JOIN messages m ON m.id = l.message") == "LATER")
+        }
+    }
 }

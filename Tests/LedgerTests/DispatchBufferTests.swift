@@ -102,13 +102,15 @@ struct DispatchBufferTests {
         #expect(dispatchBuffer.hand([]).isEmpty)
     }
 
+    private func leased(_ ids: Int64..., by lease: Int64) -> [Delivery] { ids.map { .sample($0, lease: lease) } }
+
     @Test("What is held is known until it is dropped")
     func held() {
         let dispatchBuffer = DispatchBuffer()
-        dispatchBuffer.hold([1, 2, 3], under: 7)
-        dispatchBuffer.hold([3], under: 7)
+        dispatchBuffer.hold(leased(1, 2, 3, by: 7))
+        dispatchBuffer.hold(leased(3, by: 7))
         #expect(dispatchBuffer.heldCount == 3 && dispatchBuffer.holds(3, under: 7))
-        dispatchBuffer.drop([3, 4], under: 7)
+        dispatchBuffer.drop(leased(3, 4, by: 7))
         #expect(!dispatchBuffer.holds(3, under: 7) && dispatchBuffer.heldCount == 2)
         dispatchBuffer.dropAll()
         #expect(dispatchBuffer.heldCount == 0 && !dispatchBuffer.holds(1, under: 7))
@@ -118,10 +120,10 @@ struct DispatchBufferTests {
     func heldUnderTwoLeases() {
         let dispatchBuffer = DispatchBuffer()
         dispatchBuffer.dropAll()
-        dispatchBuffer.hold([1, 2], under: 7)
-        dispatchBuffer.hold([2, 3], under: 8)
+        dispatchBuffer.hold(leased(1, 2, by: 7))
+        dispatchBuffer.hold(leased(2, 3, by: 8))
         #expect(!dispatchBuffer.holds(1, under: 8) && dispatchBuffer.holds(2, under: 8))
-        dispatchBuffer.drop([1, 2, 3], under: 7)
+        dispatchBuffer.drop(leased(1, 2, 3, by: 7))
         #expect(dispatchBuffer.holds(2, under: 8) && dispatchBuffer.holds(3, under: 8) && dispatchBuffer.heldCount == 2)
     }
 

@@ -270,7 +270,7 @@ struct LeaseTests {
             let recorder = daemon.recorder(RecordQueue())
             let delivery = Delivery.sample(1, integration: daemon.row("all"), bytes: 100, lease: daemon.lease)
             #expect(daemon.dispatchBuffer.reserve(daemon.row("all"), upTo: 1, bytesEach: 100) == 1)
-            daemon.dispatchBuffer.hold([1], under: delivery.lease)
+            daemon.dispatchBuffer.hold([delivery])
             try ledger.psql("DELETE FROM daemons")
             #expect(try await !daemon.registration.renew())
             recorder.dispatch([delivery])
@@ -301,6 +301,24 @@ struct LeaseTests {
             #expect(successor.log.reclaimed == [1])
             successor.open("all")
             #expect(try await successor.claimAll("all").map(\.message.type) == ["A"])
+        }
+    }
+
+    /// After a restore that it was not stopped for.
+    @Test("A daemon does not renew what has its number and is another daemon's, and registers anew")
+    func anothersLease() async throws {
+        try await TestLedger.run { ledger in
+            let key = KeyHash.daemon(machine: [UInt8](repeating: 7, count: 16), device: 1, inode: 2, token: "a")
+            for daemon in [try await ledger.daemon(key: key), try await ledger.daemon()] {
+                #expect(try await daemon.queue.keepAlive())
+                let old = daemon.lease
+                let row = "SELECT expires_at FROM daemons WHERE id = \(old)"
+                try ledger.psql("UPDATE daemons SET key = gen_random_uuid() WHERE id = \(old)")
+                let end = try ledger.psql(row)
+                #expect(try await !daemon.queue.keepAlive())
+                #expect(daemon.lease > old)
+                #expect(try ledger.psql(row) == end)
+            }
         }
     }
 

@@ -60,6 +60,31 @@ struct LookupTests {
         }
     }
 
+    @Test("A sealed body that the database cannot read keeps nothing else of a trace from being shown")
+    func damagedBody() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            await daemon.record([.sample("GOOD"), .sample("DAMAGED", at: seconds(1))])
+            // As a damaged page would: reading the second is an error.
+            let columns = try ledger.psql(
+                "SELECT string_agg(attname, ', ' ORDER BY attnum) FROM pg_attribute WHERE attnum > 0 "
+                    + "AND attrelid = 'events'::regclass AND NOT attisdropped AND attname <> 'body'")
+            try ledger.psql(
+                """
+                ALTER TABLE events RENAME TO undamaged;
+                CREATE VIEW events AS SELECT \(columns),
+                    CASE WHEN name = 'DAMAGED' THEN convert_to((1 / (length(name) - length(name)))::text, 'UTF8')
+                         ELSE body END AS body
+                FROM undamaged
+                """)
+            let trace = try #require(
+                await Trace.read(EventHandle(nil, "tx_1"), opening: ["shop": { body, _ in body }], from: daemon.pool))
+            #expect(trace.webhooks.map(\.name) == ["GOOD", "DAMAGED"])
+            #expect(trace.webhooks.allSatisfy { $0.sealed != nil })
+            #expect(trace.webhooks.map { $0.sealed?.bytes == nil } == [false, true])
+        }
+    }
+
     @Test("A trace of a holder says what it has, also of purchases that none of its webhooks shown is about")
     func holderTrace() async throws {
         try await TestLedger.run { ledger in

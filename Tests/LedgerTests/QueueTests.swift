@@ -325,4 +325,29 @@ struct QueueTests {
             #expect(try await change("nobody", true) == "unknown")
         }
     }
+
+    @Test("An integration that the database has lost is back under its number; one that cannot be is named")
+    func lostIntegration() async throws {
+        try await TestLedger.run { ledger in
+            let integrations = [Integration.named("all"), .named("crm")]
+            let (one, two) = (try await ledger.daemon(integrations), try await ledger.daemon(integrations))
+            let rows = "SELECT id, name FROM integrations ORDER BY id"
+            let before = try ledger.psql(rows)
+            #expect(try await one.queue.keepIntegrations() == [])
+            try ledger.psql("DELETE FROM integrations WHERE name = 'crm'")
+            async let first = one.queue.keepIntegrations()
+            async let second = two.queue.keepIntegrations()
+            let lost = try await [first, second]
+            #expect(lost == [[], []])
+            #expect(try ledger.psql(rows) == before)
+            #expect(one.log.warnings.count + two.log.warnings.count == 1)
+
+            try ledger.psql("UPDATE integrations SET name = 'other' WHERE name = 'crm'")
+            #expect(try await one.queue.keepIntegrations() == ["crm"], "its number is another's")
+            try ledger.psql("DELETE FROM integrations WHERE name = 'other'")
+            try ledger.psql("INSERT INTO integrations (name) VALUES ('crm')")
+            #expect(try await one.queue.keepIntegrations() == ["crm"], "it has another number")
+            #expect(try ledger.psql("SELECT count(*) FROM integrations") == "2")
+        }
+    }
 }

@@ -229,4 +229,23 @@ struct ReplayTests {
             #expect(try await run(since: now) == 0)
         }
     }
+
+    @Test("A backfill sends no integration relay messages about itself, and those about others it does")
+    func relayMessages() async throws {
+        try await TestLedger.run { ledger in
+            let events = ["posthouse.integration.*"]
+            let names = ["ops", "ops-2", "chat"]
+            let daemon = try await ledger.daemon(names.map { .named($0, events: events) })
+            #expect(try await daemon.queue.openBreaker(daemon.row("ops"), reason: #"answered "integration":"chat""#))
+            #expect(try ledger.psql("SELECT count(*) FROM messages") == "1")
+            // As if it had been added since: what a message was for is not known of it.
+            try ledger.psql("UPDATE messages SET integrations = ''; DELETE FROM deliveries")
+            for (name, found) in [("ops", 0), ("ops-2", 1), ("chat", 1)] {
+                let route = try #require(daemon.routes.current.all.first { $0.integration.name == name })
+                var backfill = try await Backfill.start(
+                    route, since: Timestamp(milliseconds: 0), until: nil, in: daemon.pool)
+                #expect(try await backfill.step(isDry: true, in: daemon.pool) == found, "\(name)")
+            }
+        }
+    }
 }

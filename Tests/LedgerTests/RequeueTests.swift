@@ -105,6 +105,27 @@ struct RequeueTests {
         }
     }
 
+    @Test("Dead letters are not discarded while a replay is about to put them into the queue again")
+    func discardBesideReplay() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
+            daemon.open("a")
+            await daemon.record([.sample()])
+            _ = try await daemon.queue.settle(daemon.inbox.take().map { $0.settled(.dead(reason: "x")) })
+            let letters = try await DeadLetters.of(daemon.row("a"), before: nil, in: daemon.pool)
+            let discarded = try await ledger.holding { session throws(DatabaseError) in
+                try Requeue.lock(on: session)
+            } _: { [pool = daemon.pool] in
+                try await letters.drop(in: pool)
+            } meanwhile: {
+                // As the replay does that holds it.
+                try ledger.psql("DELETE FROM dead_letters")
+            }
+            #expect(discarded == 0)
+            #expect(try ledger.psql("SELECT count(*) FROM discards") == "0", "it is sent, and counts as not given up")
+        }
+    }
+
     @Test("A backfill reaches back as far as it is known what the integration has had, and no further")
     func knownFrom() async throws {
         try await TestLedger.run { ledger in
@@ -131,6 +152,39 @@ struct RequeueTests {
                 #expect(backfill.knownFrom == (isKnown ? nil : start))
                 #expect(try await run(backfill, in: daemon.pool) == (isKnown ? 2 : 1), "\(name)")
             }
+        }
+    }
+
+    @Test("A message that the database cannot read is left out of a backfill with where, and named; the others go")
+    func damagedEnvelope() async throws {
+        try await TestLedger.run { ledger in
+            let before = try await ledger.daemon([])
+            await before.record((0..<9).map { .sample("E\($0)", purchase: "p\($0)") })
+            let gold = MessageFilter([.product: ["gold"]])
+            let daemon = try await ledger.daemon([.named("new", filter: gold)])
+            let route = try #require(daemon.routes.current.all.first)
+            // As a damaged page would: reading the third is an error.
+            let columns = try ledger.psql(
+                "SELECT string_agg(attname, ', ' ORDER BY attnum) FROM pg_attribute WHERE attnum > 0 "
+                    + "AND attrelid = 'messages'::regclass AND NOT attisdropped AND attname <> 'envelope'")
+            try ledger.psql(
+                """
+                ALTER TABLE messages RENAME TO undamaged;
+                CREATE VIEW messages AS SELECT \(columns),
+                    CASE WHEN type = 'E2' THEN convert_to((1 / (length(type) - length(type)))::text, 'UTF8')
+                         ELSE envelope END AS envelope
+                FROM undamaged
+                """)
+            for isDry in [true, false] {
+                var backfill = try await Backfill.start(
+                    route, since: Timestamp(milliseconds: 0), until: nil, in: daemon.pool)
+                var queued = 0
+                while !backfill.isDone { queued += try await backfill.step(isDry: isDry, in: daemon.pool) }
+                #expect(queued == 8 && backfill.unreadable == 1)
+                let third = try ledger.psql("SELECT id FROM undamaged WHERE type = 'E2'")
+                #expect(backfill.damaged.map { "\($0.message)" } == [third])
+            }
+            #expect(try ledger.psql("SELECT count(*) FROM deliveries") == "8")
         }
     }
 

@@ -183,6 +183,7 @@ struct StatementCatalogueTests {
         Entry(DeadLetterStatements.count), Entry(DeadLetterStatements.drop),
         Entry(QueueStatements.pause), Entry(QueueStatements.resume), Entry(QueueStatements.pauses),
         Entry(QueueStatements.nameIntegrations), Entry(QueueStatements.integrations),
+        Entry(QueueStatements.goneIntegrations), Entry(QueueStatements.putBackIntegrations),
         Entry(QueueStatements.unsettled), Entry(BreakerStatements.open), Entry(BreakerStatements.insert),
         Entry(BreakerStatements.remove),
         Entry(BreakerStatements.claimProbe), Entry(BreakerStatements.endProbe), Entry(RateStatements.reserve),

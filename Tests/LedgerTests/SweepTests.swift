@@ -213,12 +213,35 @@ struct SweepTests {
             daemon.dispatchBuffer.release(daemon.row("all"), 2, bytes: handed.reduce(0) { $0 + $1.message.bytes })
             let retry = handed.map { $0.settled(.retry(after: .zero)) }
             _ = try await daemon.queue.settle(retry)
-            daemon.dispatchBuffer.hold([handed[0].id], under: daemon.lease)
+            daemon.dispatchBuffer.hold([handed[0]])
             #expect(try await daemon.claimAll("all").map(\.id) == [handed[1].id])
             #expect(try ledger.psql(Self.leases) == "1|2")
             _ = try await daemon.queue.settle([retry[0]])
             #expect(try await daemon.claimAll("all").map(\.id) == [handed[0].id])
             #expect(try ledger.psql(Self.leases) == "2|2")
+        }
+    }
+
+    /// A promotion lost them and not the lease.
+    @Test("A delivery whose id was drawn again stays held while a lost one of that id is settled or given back")
+    func drawnAgain() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            daemon.open("all")
+            await daemon.record([.sample("LOST", purchase: "subs_1"), .sample("LOST", purchase: "subs_2")])
+            let lost = daemon.inbox.take()
+            try #require(lost.count == 2)
+            try ledger.psql("DELETE FROM deliveries; SELECT setval('delivery_ids', \(lost[0].id), false)")
+            await daemon.record([.sample("NEW", purchase: "subs_3"), .sample("NEW", purchase: "subs_4")])
+            let new = daemon.inbox.take()
+            try #require(new.map(\.id) == lost.map(\.id))
+            _ = try await daemon.queue.settle([lost[0].settled(.accepted)])
+            try await daemon.queue.giveBack([lost[1]])
+            var sweep = Sweep()
+            for _ in 0..<3 { #expect(try await daemon.sweep(&sweep) == []) }
+            #expect(try ledger.psql(Self.leases) == "2|2")
+            _ = try await daemon.queue.settle(new.map { $0.settled(.accepted) })
+            #expect(try ledger.psql(Self.leases) == "0|0" && daemon.dispatchBuffer.heldCount == 0)
         }
     }
 }

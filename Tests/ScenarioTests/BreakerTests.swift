@@ -194,6 +194,13 @@ import Vocabulary
         #expect(receiver.wait(180) { $0.count >= before + 2 })
         // A probe each, and no rush of forty at the start.
         #expect(receiver.count - before < 10)
+        // A probe uses up no attempt, and how it ended is shown like that of any other.
+        let probed = "attempts = 0 AND id IN (SELECT delivery FROM attempts)"
+        #expect(try eventually { try database.count("deliveries", where: probed) > 0 })
+        let untried = try database.count("deliveries", where: "id NOT IN (SELECT delivery FROM attempts)")
+        let listed = try relay.command("deliveries", "--state", "waiting", "--config", relay.configuration)
+        #expect(listed.output.split(separator: "\n").count { $0.contains("not tried yet") } <= untried, "\(listed)")
+        #expect(listed.output.contains("answered 503"), "\(listed)")
         receiver.answer { _ in .ok }
         #expect(receiver.waitForAccepted(40, 180))
         #expect(try database.drained())

@@ -127,6 +127,7 @@ import Vocabulary
         let relay = try Relay.running([.init("backend", receiver), .init("other", other)])
         defer { relay.end() }
         #expect(try relay.command("pause", "backend", "--config", relay.configuration).end == .exited(0))
+        #expect(relay.waitForLine("integration backend is paused: paused by hand") != nil)
         // The daemon follows within its poll; until then a message may still go out.
         let database = try relay.database
         let own = "integration = (SELECT id FROM integrations WHERE name = 'backend') AND leased_by IS "
@@ -152,7 +153,14 @@ import Vocabulary
         #expect(rows.count >= 5 && rows.allSatisfy { $0["paused"] as? Bool == true }, "\(rows)")
         let trace = try relay.command("trace", Self.webhook(1).transaction, "--config", c)
         #expect(trace.output.contains("→ backend: waits, paused until posthouse resume backend"), "\(trace)")
+        #expect(relay.lines.count { $0.contains("integration backend is paused") } == 1)
+        // A daemon that finds it paused says so, too, and that it is resumed.
+        let otherOnes = "integration <> (SELECT id FROM integrations WHERE name = 'backend')"
+        #expect(try eventually { try database.count("deliveries", where: otherOnes) == 0 })
+        try relay.restart()
+        #expect(relay.waitForLine("integration backend is paused: paused by hand") != nil)
         #expect(try relay.command("resume", "backend", "--config", relay.configuration).end == .exited(0))
+        #expect(relay.waitForLine("integration backend is resumed") != nil)
         #expect(try database.drained())
         #expect(receiver.count == other.count)
         let unknown = try relay.command("pause", "bakend", "--config", relay.configuration)

@@ -95,6 +95,38 @@ extension FaultTests {
         try expectRecovered(relay, load, receiver, process: process)
     }
 
+    @Test("An integration's row that a promotion loses is back under its number: what waited arrives after a restart")
+    func integrationLost() throws {
+        let receiver = try Receiver { _ in .status(500) }
+        let relay = try Relay.running([.init("backend", receiver, ["schedule": #"["1h"]"#])])
+        defer { relay.end() }
+        let database = try relay.database
+        #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
+        #expect(receiver.wait { $0.count == 1 })
+        #expect(try eventually { try database.count("deliveries", where: "leased_by IS NULL") == 1 })
+        let row = "SELECT id, name FROM integrations"
+        let before = try database.rows(row)
+        try database.rows("DELETE FROM integrations")
+        #expect(try eventually { try database.rows(row) == before })
+        receiver.answer { _ in .ok }
+        try relay.restart()
+        #expect(try relay.command("retry", "backend", "--config", relay.configuration).end == .exited(0))
+        #expect(receiver.waitForAccepted(1))
+    }
+
+    @Test("A daemon whose integration has another number in the database ends, and started anew it has that number")
+    func integrationRenumbered() throws {
+        let receiver = try Receiver()
+        let relay = try Relay.running([.init("backend", receiver)])
+        defer { relay.end() }
+        try relay.database.rows("UPDATE integrations SET name = 'another'")
+        #expect(relay.child?.waitForEnd(180) == .exited(1))
+        #expect(relay.waitForLine("integration backend has another number") != nil)
+        try relay.start()
+        #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
+        #expect(receiver.waitForAccepted(1))
+    }
+
     /// The same process serves on, everything has arrived, the queue is empty by itself, and no request waited until
     /// the database was back, which is away for 20 s: a source has its answer in 8 s, and a busy machine may take its
     /// time to read it.

@@ -230,6 +230,26 @@ import Vocabulary
         #expect(try relay.database.drained())
     }
 
+    @Test("Of an integration that is paused a reload says so, and not that what waits for it is due")
+    func paused() throws {
+        let (gone, mended) = (try Receiver { _ in .status(410) }, try Receiver())
+        let relay = try Relay.running([.init("backend", gone)])
+        defer { relay.end() }
+        #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
+        #expect(relay.waitForLine("integration backend is paused") != nil)
+        try relay.configure([.init("backend", mended)])
+        let changed = try relay.reload()
+        #expect(changed.contains("changed integration backend; paused until posthouse resume: backend"), "\(changed)")
+        #expect(!changed.contains("due now"), "\(changed)")
+        try relay.configure([])
+        #expect(try relay.reload().contains("removed integration backend"))
+        try relay.configure([.init("backend", mended)])
+        let added = try relay.reload()
+        #expect(added.contains("added integration backend; paused until posthouse resume: backend"), "\(added)")
+        #expect(try relay.command("resume", "backend", "--config", relay.configuration).end == .exited(0))
+        #expect(mended.waitForAccepted(1))
+    }
+
     @Test("A broken file changes nothing and says what is wrong and where; what needs a restart is named")
     func broken() throws {
         let receiver = try Receiver()

@@ -173,7 +173,7 @@ package final class Registration: Sendable {
         let asked = ContinuousClock.Instant.now
         let renewed = try await pool.withSession { [self] session throws(DatabaseError) in
             let began = ContinuousClock.now
-            let renewed = try session.run(QueueStatements.renew, (id, leaseDuration.wholeMilliseconds))
+            let renewed = try session.run(QueueStatements.renew, (id, leaseDuration.wholeMilliseconds, key))
             if let time = renewed.first { clock.note(time, began: began) }
             try readForm(on: session)
             return renewed

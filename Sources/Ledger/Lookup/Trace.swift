@@ -22,8 +22,8 @@ package struct Trace: Sendable {
 
     /// A body that nobody can read as it is.
     package struct Sealed: Sendable {
-        /// Of the body as it came.
-        package let bytes: Int
+        /// Of the body as it came; nil: the database cannot read it.
+        package let bytes: Int?
         /// What it says, one JSON object; nil: it cannot be opened.
         package let decoded: [UInt8]?
     }
@@ -117,17 +117,28 @@ package struct Trace: Sendable {
             for index in webhooks.indices {
                 webhooks[index].messages = byEvent[webhooks[index].row] ?? []
                 // Posthouse's own messages are in clear.
-                guard let open = opening[webhooks[index].source], !webhooks[index].name.hasPrefix("posthouse."),
-                    // One at a time, because a body can be large.
-                    let (body, answer) = try session.run(TraceStatements.body, webhooks[index].row).first
+                guard let open = opening[webhooks[index].source], !webhooks[index].name.hasPrefix("posthouse.")
                 else { continue }
-                webhooks[index].sealed = Sealed(bytes: body.count, decoded: open(body, answer))
+                webhooks[index].sealed = try Self.sealed(of: webhooks[index].row, opening: open, on: session)
             }
             return Trace(
                 kind: found.kind, webhooks: webhooks,
                 isCut: webhooks.count >= Int(limit) || messages.count >= Int(messagesMax)
                     || attempts.count >= Int(attemptsMax) || holdings.count >= Int(messagesMax),
                 holdings: holdings.map { Holding($0, leeways) })
+        }
+    }
+
+    /// The body of one webhook, because it can be large. One that is damaged keeps nothing else from being shown.
+    private static func sealed(
+        of row: Int64, opening: (_ body: [UInt8], _ answer: [UInt8]?) -> [UInt8]?, on session: borrowing Session
+    ) throws(DatabaseError) -> Sealed? {
+        do throws(DatabaseError) {
+            guard let (body, answer) = try session.run(TraceStatements.body, row).first else { return nil }
+            return Sealed(bytes: body.count, decoded: opening(body, answer))
+        } catch {
+            guard error.isOfWhatIsRead else { throw error }
+            return Sealed(bytes: nil, decoded: nil)
         }
     }
 }

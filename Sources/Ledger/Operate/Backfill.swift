@@ -24,6 +24,8 @@ package struct Backfill: Sendable {
     package private(set) var isDone = false
     /// Messages whose envelope cannot be read, so that `where` cannot judge them. They are left out.
     package private(set) var unreadable = 0
+    /// Those of them that the database cannot read: rows of messages, with the reasons.
+    package private(set) var damaged: [(message: Int64, reason: String)] = []
 
     package static func start(
         _ route: RoutedIntegration, since: Timestamp, until: Timestamp?, in pool: Pool
@@ -71,34 +73,94 @@ package struct Backfill: Sendable {
         return Int(max(0, last - after - unused))
     }
 
-    /// Does the next step. A dry step writes nothing.
+    /// Does the next step. A dry step writes nothing. Messages that the database cannot read end no backfill: each is
+    /// looked for, and the step is done without them.
     /// - Returns: how many messages the integration asks for and does not have.
     package mutating func step(isDry: Bool, in pool: Pool) async throws(DatabaseError) -> Int {
-        let wanted = (after, last, since, until, route.row, Requeue.stepMax)
-        let (route, requeue) = (route, requeue)
+        do throws(DatabaseError) {
+            return try await step(isDry: isDry, without: [], in: pool)
+        } catch {
+            guard route.integration.filter != nil, error.isOfWhatIsRead, damaged.count < Limits.backfillDamagedMax
+            else { throw error }
+            let found = try await damagedOfNextStep(in: pool)
+            if found.isEmpty { throw error }
+            let queued = try await step(isDry: isDry, without: Set(found.map(\.message)), in: pool)
+            damaged += found
+            return queued
+        }
+    }
+
+    /// - Parameter damaged: messages that the database cannot read.
+    private mutating func step(
+        isDry: Bool, without damaged: Set<Int64>, in pool: Pool
+    ) async throws(DatabaseError) -> Int {
+        let (wanted, route, requeue) = (wanted, route, requeue)
         let (page, queued, unreadable) = try await pool.retriedTransaction { session throws(DatabaseError) in
             if !isDry { try Requeue.lock(on: session) }
             let page = try session.run(BackfillStatements.page, wanted)
-            let unknown = page.filter { !$0.isKnown }
-            let selected = unknown.filter {
-                !$0.isNoted
-                    && route.integration.selects(type: $0.type, source: $0.source, environment: $0.environment)
-            }
-            let (admitted, unreadable) = try Self.admitted(selected, to: route.integration, on: session)
-            let asked = (unknown.filter(\.isNoted) + admitted)
+            let selected = Self.selected(page, by: route.integration)
+            let readable = selected.filter { !damaged.contains($0.message) }
+            let (admitted, unreadable) = try Self.admitted(readable, to: route.integration, on: session)
+            let asked = (page.filter { $0.isNoted && !$0.isKnown } + admitted)
                 .map { Requeued(message: $0.message, integration: route.row, purchase: $0.purchase) }
                 .sorted { $0.message < $1.message }
             if !isDry {
                 try requeue.write(asked, on: session)
                 _ = try session.execute(BackfillStatements.want, (asked.map(\.message), route.row))
             }
-            return (page, asked.count, unreadable)
+            return (page, asked.count, unreadable + selected.count - readable.count)
         }
         self.unreadable += unreadable
         if let last = page.last { after = last.message }
         isDone = page.count < Int(Requeue.stepMax)
         if isDone { after = last }
         return queued
+    }
+
+    /// Parameters of `BackfillStatements.page` for the next step.
+    private var wanted: BackfillStatements.Wanted {
+        (after, last, since, until, route.row, Requeue.stepMax, RelayMessage.mark(of: route.integration.name))
+    }
+
+    /// Those that the integration asks for by all but `where`, and that were never for it.
+    private static func selected(
+        _ page: [BackfillStatements.Candidate], by integration: Integration
+    ) -> [BackfillStatements.Candidate] {
+        page.filter {
+            !$0.isKnown && !$0.isNoted
+                && integration.selects(type: $0.type, source: $0.source, environment: $0.environment)
+        }
+    }
+
+    /// Messages of the next step that the database cannot read.
+    private func damagedOfNextStep(
+        in pool: Pool
+    ) async throws(DatabaseError) -> [(message: Int64, reason: String)] {
+        let wanted = wanted
+        let page = try await pool.withSession { session throws(DatabaseError) in
+            try session.run(BackfillStatements.page, wanted)
+        }
+        return try await Self.damaged(of: Self.selected(page, by: route.integration).map(\.message), in: pool)
+    }
+
+    /// Reads envelopes in halves, until what cannot be read is alone.
+    private static func damaged(
+        of messages: [Int64], in pool: Pool
+    ) async throws(DatabaseError) -> [(message: Int64, reason: String)] {
+        guard let ids = IDsInPeriods(messages)?.parameters else { return [] }
+        do throws(DatabaseError) {
+            _ = try await pool.withSession { session throws(DatabaseError) in
+                try session.execute(BackfillStatements.envelopes, ids)
+            }
+            return []
+        } catch {
+            guard error.isOfWhatIsRead else { throw error }
+            if messages.count == 1 { return [(messages[0], "\(error)")] }
+            let middle = messages.count / 2
+            let first = try await damaged(of: Array(messages[..<middle]), in: pool)
+            let second = try await damaged(of: Array(messages[middle...]), in: pool)
+            return first + second
+        }
     }
 
     /// Those of the messages that `where` lets through, judged by what they said when they were recorded, and how many
@@ -166,6 +228,10 @@ enum BackfillStatements {
           AND $2::text <> ALL (string_to_array(integrations, ','))
         """)
 
+    /// Messages after and up to, made from and before (ms), integration, limit, what the body of a relay message about
+    /// the integration contains.
+    typealias Wanted = (Int64, Int64, Int64, Int64, Int32, Int32, [UInt8])
+
     /// One row of `page`.
     struct Candidate {
         let message: Int64
@@ -183,7 +249,7 @@ enum BackfillStatements {
     /// of that: what was settled has left the queue and is in the history. One that is noted, was tried, and neither
     /// ended nor waits, was lost (`Audit`). Of one that is not noted nobody knows whether it was given up by hand: any
     /// attempt leaves it out.
-    static let page = Statement<(Int64, Int64, Int64, Int64, Int32, Int32), Candidate>(
+    static let page = Statement<Wanted, Candidate>(
         "backfill_page",
         """
         WITH chosen AS MATERIALIZED (
@@ -195,6 +261,10 @@ enum BackfillStatements {
               -- Transfers that an import revealed are announced to nobody but whom it was asked for.
               AND (e.name <> 'posthouse.import'
                    OR coalesce($5::text = ANY (string_to_array(m.integrations, ',')), false))
+              -- No integration receives relay messages about itself. The body of no other message is read here.
+              AND CASE WHEN e.source <> 'posthouse' OR m.type NOT LIKE 'posthouse.integration.%'
+                            OR $5::text = ANY (string_to_array(m.integrations, ','))
+                       THEN true ELSE position($7 IN e.body) = 0 END
             ORDER BY m.id LIMIT $6)
         SELECT m.id, m.type, m.source, m.environment, m.purchase, m.is_noted,
                EXISTS (SELECT FROM attempts a WHERE a.message = m.id AND a.integration = $5

@@ -9,8 +9,11 @@ package struct DeadLetters: Sendable {
 
     package let count: Int
     private let integration: Int32
-    /// Milliseconds by the database's clock: what is given up from then on was not counted, and stays.
+    /// Those counted have a time before this one: milliseconds by the database's clock.
     private let end: Int64
+    /// When they were counted: microseconds by the database's clock. What is given up from then on was not counted, and
+    /// stays.
+    private let countedAt: Int64
 
     /// Counts those of an integration that were given up before `time`; nil: before now.
     package static func of(
@@ -18,45 +21,54 @@ package struct DeadLetters: Sendable {
     ) async throws(DatabaseError) -> DeadLetters {
         try await pool.withSession { session throws(DatabaseError) in
             let found = try session.run(DeadLetterStatements.count, (integration, time?.milliseconds))
-            guard let (count, end) = found.first else {
+            guard let (count, end, countedAt) = found.first else {
                 throw .protocolViolation(reason: "counting dead letters came to nothing")
             }
-            return DeadLetters(count: count, integration: integration, end: end)
+            return DeadLetters(count: count, integration: integration, end: end, countedAt: countedAt)
         }
     }
 
-    /// Deletes the oldest, one step of them.
+    /// Deletes the oldest, one step of them, in turns with replays: of a letter that a replay has read either the
+    /// delivery is made or the letter is deleted.
     /// - Returns: how many; 0 at the end.
     package func drop(in pool: Pool) async throws(DatabaseError) -> Int {
-        try await pool.withSession { session throws(DatabaseError) in
-            try session.run(DeadLetterStatements.drop, (integration, end, Self.stepMax)).count
+        let wanted = (integration, end, Self.stepMax, countedAt)
+        return try await pool.retriedTransaction { session throws(DatabaseError) in
+            try Requeue.lock(on: session)
+            return try session.run(DeadLetterStatements.drop, wanted).count
         }
     }
 }
 
 enum DeadLetterStatements {
-    static let count = Statement<(Int32, Int64?), (Int, Int64)>(
+    /// Returns how many, and `DeadLetters.end` and `countedAt`. A database's clock that was ahead may have dated some
+    /// later than now: without a time ($2) they are counted, too.
+    static let count = Statement<(Int32, Int64?), (Int, Int64, Int64)>(
         "dead_letters_count",
         """
         WITH wanted AS (
-            SELECT coalesce($2, (extract(epoch FROM greatest(
-                clock_timestamp(),
-                (SELECT max(died_at) FROM dead_letters WHERE integration = $1) + interval '1 millisecond')) * 1000)::bigint)
-            AS until)
+            SELECT clock_timestamp() AS counted_at,
+                   coalesce($2, (extract(epoch FROM greatest(
+                       clock_timestamp(),
+                       (SELECT max(died_at) FROM dead_letters WHERE integration = $1) + interval '1 millisecond'
+                   )) * 1000)::bigint) AS until)
         SELECT (SELECT count(*) FROM dead_letters
-                WHERE integration = $1 AND died_at < timestamptz 'epoch' + until * interval '1 millisecond'), until
+                WHERE integration = $1 AND died_at < timestamptz 'epoch' + until * interval '1 millisecond'), until,
+               (extract(epoch FROM counted_at) * 1000000)::bigint
         FROM wanted
         """)
 
-    /// Skips what a replay has locked: it stays for the replay. Records what was discarded (`Audit`).
-    static let drop = Statement<(Int32, Int64, Int32), Int64>(
+    /// Leaves what was given up between the count ($4) and now; later than now is what a clock that was ahead dated
+    /// before the count. The transaction holds `Requeue.lock`. Records what was discarded (`Audit`).
+    static let drop = Statement<(Int32, Int64, Int32, Int64), Int64>(
         "dead_letters_drop",
         """
         WITH gone AS (
             DELETE FROM dead_letters WHERE delivery IN (
                 SELECT delivery FROM dead_letters
                 WHERE integration = $1 AND died_at < timestamptz 'epoch' + $2 * interval '1 millisecond'
-                ORDER BY died_at LIMIT $3 FOR UPDATE SKIP LOCKED)
+                  AND (died_at < timestamptz 'epoch' + $4 * interval '1 microsecond' OR died_at > clock_timestamp())
+                ORDER BY died_at LIMIT $3)
             RETURNING delivery, message, integration),
         noted AS (
             INSERT INTO discards (message, integration) SELECT message, integration FROM gone ON CONFLICT DO NOTHING)

@@ -59,6 +59,12 @@ struct RelayMessage: Sendable {
         }
     }
 
+    /// What the body of a message about an integration contains, and no other body of a relay message: within a string
+    /// quotation marks are escaped.
+    static func mark(of integration: String) -> [UInt8] {
+        Array(JSONWriter.object { $0.member("integration", integration) }.dropFirst().dropLast())
+    }
+
     /// Writes `messages` for the integrations among `routes` that ask for them; if none does, writes nothing.
     static func publish(
         _ messages: [RelayMessage], routes: [RoutedIntegration], on session: borrowing Session

@@ -92,18 +92,18 @@ extension Queue {
         _ integration: Int32, _ lease: Int64, _ from: ClaimCursor, slots: Int, on session: borrowing Session,
         reading: ([QueueStatements.Claimed]) -> Void
     ) throws(DatabaseError) -> Claimed {
-        var held: [Int64] = []
+        var held: [Delivery] = []
         do throws(DatabaseError) {
             return try session.transaction { session throws(DatabaseError) in
                 let claimed = try claim(integration, lease, from, slots: slots, on: session, reading: reading)
-                held = claimed.deliveries.map(\.id)
-                dispatchBuffer.hold(held, under: lease)
+                held = claimed.deliveries
+                dispatchBuffer.hold(held)
                 Failpoint.reach(.claimBeforeCommit)
                 return claimed
             }
         } catch {
             // If the commit took effect after all, the sweep finds them leased and not held.
-            dispatchBuffer.drop(held, under: lease)
+            dispatchBuffer.drop(held)
             throw error
         }
     }

@@ -30,8 +30,10 @@ package final class DispatchBuffer: Sendable {
         var lastOpening = Opening(number: 0)
         /// Every delivery that this process leased and has not settled, by lease: a delivery that is claimed again
         /// after its lease was lost has nothing to do with what is still under way under the old one. What the table
-        /// says is leased by this daemon and is not in here was leaked by a lost answer (see `Sweep`).
-        var held: [Int64: Set<Int64>] = [:]
+        /// says is leased by this daemon and is not in here was leaked by a lost answer (see `Sweep`). Each id with the
+        /// creation of its delivery: ids may be drawn again under the same lease (`QueueStatements.isTheSame`), and the
+        /// newer delivery is held until it has ended itself.
+        var held: [Int64: [Int64: Timestamp]] = [:]
         var notifiedAt: ContinuousClock.Instant?
         var sweepsRequested = 0
         /// The last delay of each delivery whose message could not be read.
@@ -40,6 +42,12 @@ package final class DispatchBuffer: Sendable {
         /// Whether the lane is open and, if `opening` is given, still in that opening.
         func holds(_ integration: Int32, _ opening: Opening?) -> Bool {
             lanes[integration].map { opening == nil || $0.opening == opening } ?? false
+        }
+
+        mutating func drop(_ id: Int64, createdAt: Timestamp, under lease: Int64) {
+            guard held[lease]?[id] == createdAt else { return }
+            held[lease]?[id] = nil
+            if held[lease]?.isEmpty == true { held[lease] = nil }
         }
     }
 
@@ -140,27 +148,28 @@ package final class DispatchBuffer: Sendable {
         }
     }
 
-    /// Holds ids before their lease is committed, so that a sweep in between does not take them for leaked.
-    func hold(_ ids: some Collection<Int64>, under lease: Int64) {
-        guard !ids.isEmpty else { return }
-        state.withLock { $0.held[lease, default: []].formUnion(ids) }
-    }
-
-    /// Stops holding ids that were settled, given back, or never committed under this lease.
-    func drop(_ ids: some Sequence<Int64>, under lease: Int64) {
+    /// Holds deliveries before their lease is committed, so that a sweep in between does not take them for leaked.
+    func hold(_ deliveries: [Delivery]) {
         state.withLock { state in
-            state.held[lease]?.subtract(ids)
-            if state.held[lease]?.isEmpty == true { state.held[lease] = nil }
+            for delivery in deliveries { state.held[delivery.lease, default: [:]][delivery.id] = delivery.createdAt }
         }
     }
 
+    /// Stops holding deliveries that were given back, or never committed under their lease.
     package func drop(_ deliveries: [Delivery]) {
-        for (lease, leased) in Dictionary(grouping: deliveries, by: \.lease) { drop(leased.map(\.id), under: lease) }
+        state.withLock { state in
+            for delivery in deliveries { state.drop(delivery.id, createdAt: delivery.createdAt, under: delivery.lease) }
+        }
     }
 
-    func holds(_ id: Int64, under lease: Int64) -> Bool {
-        state.withLock { $0.held[lease]?.contains(id) ?? false }
+    /// Stops holding deliveries that were settled.
+    func drop(_ deliveries: [SettledDelivery]) {
+        state.withLock { state in
+            for delivery in deliveries { state.drop(delivery.id, createdAt: delivery.createdAt, under: delivery.lease) }
+        }
     }
+
+    func holds(_ id: Int64, under lease: Int64) -> Bool { state.withLock { $0.held[lease]?[id] != nil } }
 
     /// Stops holding all ids: the lease that they were held under is lost.
     func dropAll() { state.withLock { $0.held.removeAll() } }

@@ -55,6 +55,34 @@ package struct Queue: Sendable {
         }
     }
 
+    /// Puts back the rows of integrations that messages are routed to and that the database has lost. A promotion that
+    /// lost commits may lose the row of one that a reload had just added, and deliveries and messages name it all the
+    /// same, because there are no foreign keys.
+    /// - Returns: names of those that cannot be put back, because another row has the number or the name: this daemon
+    ///   must not go on under the number that it knows.
+    package func keepIntegrations() async throws -> [String] {
+        let routed = routes.current.all
+        let names = Dictionary(firstOf: routed.map { ($0.row, $0.integration.name) })
+        let wanted = (routed.map(\.row), routed.map(\.integration.name))
+        let (back, lost) = try await pool.withSession { session throws(DatabaseError) -> ([Int32], [Int32]) in
+            let gone = try session.run(QueueStatements.goneIntegrations, wanted)
+            if gone.isEmpty { return ([], []) }
+            let back = try session.run(QueueStatements.putBackIntegrations, (gone, gone.compactMap { names[$0] }))
+            // Another daemon may have been first.
+            return (back, try session.run(QueueStatements.goneIntegrations, wanted))
+        }
+        if !back.isEmpty {
+            let list = back.compactMap { names[$0] }.sorted().joined(separator: ", ")
+            observe(
+                .warning(
+                    """
+                    the database had lost the rows of integrations, as by a promotion that loses commits; they are put \
+                    back under their numbers: \(list)
+                    """))
+        }
+        return lost.compactMap { names[$0] }.sorted()
+    }
+
     /// Routes new messages to these from now on. What is blocked of those that gave up their order is unblocked by the
     /// sweep, which this requests. It also puts in order what waits of those that became ordered.
     package func route(to routed: [RoutedIntegration]) {

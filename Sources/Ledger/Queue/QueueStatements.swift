@@ -15,10 +15,12 @@ enum QueueStatements {
         RETURNING id, (extract(epoch FROM now()) * 1000)::bigint
         """)
 
-    static let renew = Statement<(Int64, Int64), Timestamp>(
+    /// By the key, too: after a restore that a daemon was not stopped for, another daemon may have drawn its id.
+    static let renew = Statement<(Int64, Int64, Identifier?), Timestamp>(
         "queue_renew",
         """
-        UPDATE daemons SET expires_at = now() + $2 * interval '1 millisecond' WHERE id = $1
+        UPDATE daemons SET expires_at = now() + $2 * interval '1 millisecond'
+        WHERE id = $1 AND key IS NOT DISTINCT FROM $3
         RETURNING (extract(epoch FROM now()) * 1000)::bigint
         """)
 
@@ -323,4 +325,20 @@ enum QueueStatements {
 
     static let integrations = Statement<[String], (Int32, String)>(
         "queue_integrations", "SELECT id, name FROM integrations WHERE name = ANY ($1)")
+
+    /// Those of the rows ($1) that are not there under their names ($2).
+    static let goneIntegrations = Statement<([Int32], [String]), Int32>(
+        "queue_gone_integrations",
+        """
+        SELECT r.id FROM unnest($1, $2) AS r (id, name)
+        WHERE NOT EXISTS (SELECT FROM integrations i WHERE i.id = r.id AND i.name = r.name)
+        """)
+
+    /// Those whose number and name are free, with the numbers that they had.
+    static let putBackIntegrations = Statement<([Int32], [String]), Int32>(
+        "queue_put_back_integrations",
+        """
+        INSERT INTO integrations (id, name) OVERRIDING SYSTEM VALUE
+        SELECT id, name FROM unnest($1, $2) AS gone (id, name) ON CONFLICT DO NOTHING RETURNING id
+        """)
 }

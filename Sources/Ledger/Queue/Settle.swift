@@ -64,7 +64,7 @@ extension Queue {
         }
         Failpoint.reach(.settleAfterCommit)
         // Before the check for successors: whoever adds a successor of one of them reads this first.
-        for (lease, ended) in Self.byLease(batch) { dispatchBuffer.drop(ended.map(\.delivery.id), under: lease) }
+        dispatchBuffer.drop(batch.map(\.delivery))
         settled.unblocked = unblock(heads, on: session)
         return settled
     }

@@ -34,7 +34,7 @@ struct Successors {
             leases.append(isGranted ? lease : nil)
         }
         defer { for (integration, count) in slots { dispatchBuffer.release(integration, count) } }
-        var held: [Int64] = []
+        var held: [Delivery] = []
         do throws(DatabaseError) {
             let deliveries = try session.transaction(planning: .onceByIndex) { session throws(DatabaseError) in
                 let rows = try session.run(
@@ -43,8 +43,8 @@ struct Successors {
                 let deliveries = try self.deliveries(rows, on: session)
                 try leaveToClaim(rows, except: deliveries, on: session)
                 // Before the commit, so that a sweep in between does not take them for leaked.
-                held = deliveries.map(\.id)
-                if let lease { dispatchBuffer.hold(held, under: lease) }
+                held = deliveries
+                dispatchBuffer.hold(held)
                 return deliveries
             }
             for delivery in deliveries { slots[delivery.integration, default: 0] -= 1 }
@@ -53,7 +53,7 @@ struct Successors {
         } catch {
             // If the commit took effect after all, the sweep finds them leased and not held; otherwise it finds them
             // blocked by nothing.
-            if let lease { dispatchBuffer.drop(held, under: lease) }
+            dispatchBuffer.drop(held)
             dispatchBuffer.requestSweeps()
             throw error
         }

@@ -150,7 +150,7 @@ final class BatchWrite {
                 isBlocked: delivery.isBlocked, leasedBy: lease)
         }
         collectAwaited(kept, into: &committed)
-        if let lease = recording.daemon { recording.dispatchBuffer.hold(reserved.deliveries.map(\.id), under: lease) }
+        recording.dispatchBuffer.hold(reserved.deliveries)
         return rows
     }
 

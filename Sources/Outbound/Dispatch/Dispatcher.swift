@@ -15,6 +15,10 @@ package final class Dispatcher: Sendable {
     private let observe: Observer
     package let settlements = SettlementBuffer()
     private let lanes = Lanes()
+    private let (ends, end) = AsyncStream<String>.makeStream(bufferingPolicy: .bufferingNewest(1))
+
+    /// Why this daemon must end and be started anew, should it come to that.
+    package var reasonsToEnd: AsyncStream<String> { ends }
 
     package init(
         queue: Queue, dispatchBuffer: DispatchBuffer, registration: Registration, clock: DatabaseClock,
@@ -67,6 +71,7 @@ package final class Dispatcher: Sendable {
                 }
             }
             group.addTask { await self.every(Limits.pollInterval) { await self.poll() } }
+            group.addTask { await self.every(Limits.leaseRenewal) { await self.keepIntegrations() } }
             group.addTask { await self.sweep() }
             group.addTask { await self.confirm() }
         }
@@ -113,6 +118,17 @@ package final class Dispatcher: Sendable {
         } != nil
     }
 
+    private func keepIntegrations() async {
+        let lost = await attempt("looking for the rows of integrations") { try await queue.keepIntegrations() } ?? []
+        if lost.isEmpty { return }
+        end.yield(
+            """
+            in the database integration \(lost.joined(separator: ", ")) has another number than in this daemon, or \
+            another integration has its number, as after a restore that loses commits: this daemon ends, to be started \
+            anew; posthouse audit shows what was recorded for the number before
+            """)
+    }
+
     /// Looks at the whole queue at the start, now and then, and soon after a lease was ended or the result of a commit
     /// is unknown. The longer a look takes, the less often one comes without a request. One that fails goes on from
     /// where it was.
@@ -149,27 +165,26 @@ package final class Dispatcher: Sendable {
     /// Ends leases that have run out, applies pauses, and wakes the lanes that have something due.
     private func poll() async {
         await attempt("taking over deliveries of expired leases") { try await queue.expireLeases() }
-        let bound = lanes.all
+        let running = lanes.all
         let readAt = NIODeadline.now()
         guard let pauses = await attempt("polling", { try await queue.pauses() }),
             let breakers = await attempt("polling", { try await queue.readBreakers() })
         else { return }
-        for lane in bound {
-            let isPaused = pauses[lane.route.row] != nil
-            let breaker = breakers[lane.route.row].map(SharedBreaker.init)
-            lane.loop.execute { [observe] in
-                lane.lane.value.apply(breaker, readAt: readAt)
-                if isPaused, lane.lane.value.isRunning {
-                    lane.lane.value.close()
-                } else if !isPaused, lane.lane.value.mayOpen(readAt: readAt) {
-                    if lane.lane.value.wasPaused {
-                        observe(.integrationResumed(integration: lane.route.integration.name))
-                    }
-                    lane.lane.value.open()
+        for bound in running {
+            let pause = pauses[bound.route.row]
+            let breaker = breakers[bound.route.row].map(SharedBreaker.init)
+            bound.loop.execute { [observe] in
+                let lane = bound.lane.value
+                lane.apply(breaker, readAt: readAt)
+                if let pause {
+                    Self.pause(lane, reason: pause, observe)
+                } else if lane.mayOpen(readAt: readAt) {
+                    if lane.isPaused { observe(.integrationResumed(integration: lane.route.integration.name)) }
+                    lane.open()
                 }
             }
         }
-        let rows = bound.map(\.route.row).filter { pauses[$0] == nil }
+        let rows = running.map(\.route.row).filter { pauses[$0] == nil }
         guard let due = await attempt("polling", { try await queue.lanesWithDue(rows) }) else { return }
         lanes.forEach { lane in
             if due.contains(lane.route.row) { lane.expectBacklog() } else { lane.pump() }
@@ -178,8 +193,12 @@ package final class Dispatcher: Sendable {
 
     private func pause(_ row: Int32, reason: String) {
         guard let bound = lanes[row] else { return }
-        observe(.integrationPaused(integration: bound.route.integration.name, reason: reason))
-        bound.loop.execute { bound.lane.value.close() }
+        bound.loop.execute { [observe] in Self.pause(bound.lane.value, reason: reason, observe) }
+    }
+
+    /// Logs it once for each lane, whoever paused the integration and whether the poll or an answer finds it first.
+    private static func pause(_ lane: Lane, reason: String, _ observe: Observer) {
+        if lane.pause() { observe(.integrationPaused(integration: lane.route.integration.name, reason: reason)) }
     }
 
     // MARK: Stopping

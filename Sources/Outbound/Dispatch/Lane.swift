@@ -45,7 +45,8 @@ final class Lane {
 
     /// Whether the lane is open and receives deliveries; false for a new lane until `open`.
     private(set) var isRunning = false
-    var wasPaused: Bool { !state.isAccepting }
+    /// Whether it is closed because its integration is paused; `open` ends that.
+    private(set) var isPaused = false
     /// Neither running nor ending, and not closed after `readAt`.
     func mayOpen(readAt: NIODeadline) -> Bool { !isRunning && !isStopping && state.mayReopen(readAt: readAt) }
     var underWay: Int { state.underWay }
@@ -57,6 +58,7 @@ final class Lane {
         state.reopen()
         generation += 1
         isRunning = true
+        isPaused = false
         let bound = NIOLoopBound(self, eventLoop: loop)
         dispatchBuffer.open(route.row) { [loop] deliveries in
             loop.execute { bound.value.receive(deliveries) }
@@ -229,6 +231,15 @@ final class Lane {
     }
 
     // MARK: Closing
+
+    /// Closes it because its integration is paused.
+    /// - Returns: whether that is new to it.
+    func pause() -> Bool {
+        if isPaused { return false }
+        isPaused = true
+        close()
+        return true
+    }
 
     /// Closes a paused, removed or stopping lane: it accepts and starts nothing more, and gives back what waits.
     func close() {

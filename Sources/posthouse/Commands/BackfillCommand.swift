@@ -38,6 +38,9 @@ struct BackfillCommand: AsyncParsableCommand {
                 progress.show(total - backfill.left)
             }
             progress.finish()
+            for (message, reason) in backfill.damaged {
+                Terminal.complain(PlainText.harmless("message row \(message) cannot be read: \(reason)"))
+            }
             if output.json {
                 return Terminal.say { json in
                     json.member("integration", name)

@@ -91,7 +91,9 @@ struct DeliveriesCommand: AsyncParsableCommand {
         case .waiting:
             if delivery.isPaused { return "paused until posthouse resume \(delivery.integration)" }
             if delivery.isBlocked { return "blocked by its purchase" }
-            guard delivery.attempts > 0 else { return "not tried yet" }
+            // A failed probe, for one, uses up no attempt.
+            let isTried = delivery.attempts > 0 || delivery.failure != nil || delivery.httpStatus != nil
+            guard isTried else { return "not tried yet" }
             let seconds = delivery.dueAt.map { ($0.milliseconds - ThisProcess.now().milliseconds) / 1_000 } ?? 0
             let due = seconds > 0 ? "in \(Age.text(seconds: Double(seconds)))" : "due"
             return (delivery.failure?.withoutEnd ?? status).map { "\(due): \($0)" } ?? due

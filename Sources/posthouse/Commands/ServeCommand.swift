@@ -54,15 +54,18 @@ struct ServeCommand: AsyncParsableCommand {
             let running = try await start(
                 configuration, listeners: listeners, observatory: observatory, signals: signals, later: forward)
         else { return }
-        await serve(running, signals: later, observatory.observer)
-        guard let cluster = running.cluster else { return }
-        // Its checkpoint may take longer than TimeoutStopSec=, after which systemd would kill it.
-        let extending = Self.extendTimeout()
-        defer { extending.cancel() }
-        await cluster.stop()
+        let end = await serve(running, signals: later, observatory.observer)
+        if let cluster = running.cluster {
+            // Its checkpoint may take longer than TimeoutStopSec=, after which systemd would kill it.
+            let extending = Self.extendTimeout()
+            defer { extending.cancel() }
+            await cluster.stop()
+        }
+        // The unit starts it anew.
+        if case .failure = end { throw ExitCode.failure }
     }
 
-    private func serve(_ running: Running, signals: AsyncStream<Int32>, _ observe: Observer) async {
+    private func serve(_ running: Running, signals: AsyncStream<Int32>, _ observe: Observer) async -> End {
         let relay = running.relay
         observe(.ready(listen: relay.listens))
         _ = Notify.ready(status: "serving \(relay.listens)")
@@ -71,9 +74,14 @@ struct ServeCommand: AsyncParsableCommand {
             let failpoints = Task { await SignalledFailpoints.run(relay) }
             defer { failpoints.cancel() }
         #endif
-        let cause = await obey(signals, relay)
+        let end = await obey(signals, relay)
         check.cancel()
-        observe(.stopping(reason: Self.name(of: cause)))
+        switch end {
+        case .signal(let signal): observe(.stopping(reason: Self.name(of: signal)))
+        case .failure(let reason):
+            observe(.warning(reason))
+            observe(.stopping(reason: "to be started anew"))
+        }
         _ = Notify.stopping(status: "finishing what is under way")
         if let cut = await relay.stop(within: Limits.drainTimeout) {
             observe(.stopped(inFlight: cut))
@@ -81,5 +89,6 @@ struct ServeCommand: AsyncParsableCommand {
             observe(
                 .warning("no answer of the database in \(Limits.drainTimeout): stopped without giving leases back"))
         }
+        return end
     }
 }

@@ -4,11 +4,19 @@ import Observing
 import Systemd
 import Vocabulary
 
-// What a running daemon does at a signal.
+// What a running daemon does at a signal, and what ends it.
 
 extension ServeCommand {
+    /// What ends a running daemon.
+    enum End: Sendable {
+        case signal(Int32)
+        /// It must be started anew.
+        case failure(reason: String)
+    }
+
     private enum Cue: Sendable {
         case signal(Int32)
+        case failure(reason: String)
         case prepared(Result<Reloader.Prepared, ReloadRefusal>)
     }
 
@@ -17,14 +25,18 @@ extension ServeCommand {
         let reason: String
     }
 
-    /// Reloads at each SIGHUP, one after the other; returns the signal that ends the daemon. Preparing a reload may
-    /// wait for a database that hangs, so it runs in a task of its own and is abandoned when the daemon is to end.
-    func obey(_ signals: AsyncStream<Int32>, _ relay: Relay) async -> Int32 {
+    /// Reloads at each SIGHUP, one after the other; returns what ends the daemon. Preparing a reload may wait for a
+    /// database that hangs, so it runs in a task of its own and is abandoned when the daemon is to end.
+    func obey(_ signals: AsyncStream<Int32>, _ relay: Relay) async -> End {
         let (cues, cue) = AsyncStream<Cue>.makeStream()
         let forwarding = Task {
             for await signal in signals { cue.yield(.signal(signal)) }
         }
         defer { forwarding.cancel() }
+        let watching = Task {
+            for await reason in relay.reasonsToEnd { cue.yield(.failure(reason: reason)) }
+        }
+        defer { watching.cancel() }
         func beginReload() {
             _ = Notify.reloading()
             Task { [path = file.path, reloader = relay.reloader] in
@@ -39,7 +51,8 @@ extension ServeCommand {
             case .signal(SIGHUP):
                 isReloading = true
                 beginReload()
-            case .signal(let end): return end
+            case .signal(let end): return .signal(end)
+            case .failure(let reason): return .failure(reason: reason)
             case .prepared(let outcome):
                 _ = Notify.ready(status: await conclude(outcome, relay))
                 isReloading = isWantedAgain
@@ -47,7 +60,7 @@ extension ServeCommand {
                 if isReloading { beginReload() }
             }
         }
-        return SIGTERM
+        return .signal(SIGTERM)
     }
 
     private static func prepare(

@@ -104,7 +104,8 @@ enum TraceText {
         ]
         if let sealed = webhook.sealed {
             let said = sealed.decoded.map { String(decoding: $0, as: UTF8.self) } ?? "cannot be opened"
-            lines.append("  sealed in \(sealed.bytes) bytes: \(said)")
+            let size = sealed.bytes.map { "\($0) bytes: \(said)" } ?? "bytes that the database cannot read"
+            lines.append("  sealed in \(size)")
         }
         if webhook.messages.isEmpty { lines.append("  announced nothing new: not passed on") }
         for message in webhook.messages {
