@@ -237,6 +237,47 @@ struct EraseExtentTests {
         }
     }
 
+    @Test("The install that identified first is erased: the next one is still not the first, but may be linked")
+    func firstInstall() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let (one, two) = (Holder.anonymous("tablet-7d1e"), Holder.anonymous("phone-02c4"))
+            func identified(_ install: Holder, at time: Int64) -> Event {
+                .change(.identify(install: install.id, identity: Self.ann.id), by: install, at: time, source: "shared")
+            }
+            await daemon.record([identified(one, at: 10)])
+            await daemon.record([.stating(.activate(two, seconds(20), until: seconds(10_000)), source: "shared")])
+            await daemon.record([identified(two, at: 30)])
+            let holders = "SELECT string_agg(holder, ' ' ORDER BY holder) FROM entitlements"
+            #expect(try ledger.psql(holders) == two.storageKey)
+            let erasure = try await Erasure.start(one, source: nil, isDry: false, in: daemon.pool)
+            _ = try await erasure.run(in: daemon.pool) { _ in }
+            #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
+            #expect(try ledger.psql("SELECT identity FROM install_identities WHERE install LIKE 'erased-%'") == "ann")
+            await daemon.record([identified(two, at: 40)])
+            #expect(try ledger.psql(holders) == two.storageKey && daemon.log.recorded(duplicate: true).isEmpty)
+            // Whoever asks for the identity's install is given no stand-in, and its erasure erases no other person.
+            let install = try await HolderLookup(pool: daemon.pool).install(
+                identifiedAs: Self.ann.id, of: "shared", app: "app.one", environment: nil)
+            #expect(install?.id == two.id)
+            let next = try await Erasure.start(Self.ann, source: nil, isDry: true, in: daemon.pool)
+            #expect(next.holders == [Self.ann, two])
+        }
+    }
+
+    @Test("An identity whose first install was erased may be claimed by the install it is linked with, or else by any")
+    func claimed() {
+        let scope = Scope(source: "shared", app: "app.one", environment: "PRODUCTION")
+        for (linked, mayClaim) in [([], true), (["phone"], false), (["other"], true)] as [([String], Bool)] {
+            var known = HolderKnowledge()
+            let key = HolderKnowledge.IdentityKey(scope: scope, identity: Self.ann)
+            known.load(HolderKnowledge.Identity(first: "erased-0123456789abcdef", linked: linked), of: key)
+            #expect(known.mayClaim(Self.ann.id, install: "other", scope: scope, at: seconds(0)) == mayClaim)
+            let isFirst = known.identify(Self.ann.id, install: "other", scope: scope, event: 1, isHolder: false)
+            #expect(!isFirst && known.newIdentities.isEmpty)
+        }
+    }
+
     @Test("A page has fewer rows the more is searched for, and never none")
     func pageRows() {
         #expect([0, 200, 2_000, 10_000_000].map(EraseScans.pageRows) == [2_000, 500, 50, 1])

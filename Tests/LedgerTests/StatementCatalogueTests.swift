@@ -232,7 +232,7 @@ struct StatementCatalogueTests {
         Entry(EraseStatements.transfers),
         Entry(EraseStatements.entitlements),
         Entry(EraseStatements.links),
-        Entry(EraseStatements.installIdentities),
+        Entry(EraseStatements.installIdentities), Entry(EraseStatements.identityInstalls),
         Entry(EraseStatements.installs),
         Entry(EraseStatements.changes),
         Entry(EraseStatements.changeTargets),

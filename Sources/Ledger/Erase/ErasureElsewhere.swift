@@ -31,9 +31,11 @@ extension Erasure {
     private func eraseLinks(in pool: Pool) async throws(DatabaseError) -> Bool {
         if isDry { return true }
         let (anonymous, users) = (anonymousIDs, userIDs)
+        let standIns = ids.filter(\.holder.isAnonymous).map(\.standIn.id)
         let isDone: Bool? = try await unlessShared(in: pool) { session throws(DatabaseError) in
             _ = try session.execute(EraseStatements.links, (anonymous, users, source))
-            _ = try session.execute(EraseStatements.installIdentities, (anonymous, users, source))
+            _ = try session.execute(EraseStatements.installIdentities, (users, source))
+            _ = try session.execute(EraseStatements.identityInstalls, (anonymous, standIns, source))
             return true
         }
         return isDone ?? false
