@@ -106,7 +106,7 @@ extension Erasure {
             // The person's own, and yet not found before: it came meanwhile. Counted by the proof, and left to the next
             // run.
             if storageKeys.contains(stored.holder) { return isDry ? .one : .nothing }
-            let (body, answer) = (ids.redaction(of: stored.body), stored.answer.flatMap(ids.redacted))
+            let (body, answer) = (ids.redaction(ofStored: stored.body), stored.answer.flatMap(ids.redacted))
             guard body != nil || answer != nil else { return .nothing }
             if isDry { return .one }
             var found = Mentions(locked: try body == nil ? [] : session.run(EraseScans.deliveriesOfEvent, row))
