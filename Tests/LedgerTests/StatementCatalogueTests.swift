@@ -260,6 +260,7 @@ struct StatementCatalogueTests {
         Entry(EraseScans.lastWords),
         Entry(EraseScans.foundLastWords),
         Entry(EraseRecordStatements.found),
+        Entry(EraseSampleStatements.tables),
     ]
 
     @Test("The server's types are the declared ones")

@@ -81,6 +81,13 @@ struct ErasedID: Sendable {
         return wanted.reduce(into: []) { $0.formUnion(SealedText.needles(of: $1)) }
     }
 
+    /// What PostgreSQL's samples of values are searched for: `pg_stats` shows text as it is and bytes as hexadecimal
+    /// digits. It has no values beyond 1 kB, so hardly any that are sealed.
+    var sampleNeedles: [String] {
+        [holder.id]
+            + texts.map { text in text.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() }
+    }
+
     /// The same for the id alone, as `occur(in:)` finds it.
     var sealedWords: Set<[UInt8]> { SealedText.needles(of: Array(holder.id.utf8)) }
 
