@@ -127,7 +127,8 @@ struct ImportKeepingTests {
                 if isDamaged { try ledger.damage() }
                 let id = try #require(try await Repair.page(after: nil, source: nil, in: daemon.pool).first)
                 let report = try #require(try await Self.repair.run(id, isDry: false, in: daemon.pool))
-                #expect(report.verdict == (isDamaged ? .rebuilt : .sound) && !report.isPartial, "\(report)")
+                let expected: RepairReport.Verdict = isDamaged ? .rebuilt : .sound
+                #expect(report.verdict == expected && !report.isPartial, "\(report)")
                 #expect(report.transfers.isEmpty && report.access.isEmpty, "\(report)")
                 #expect(try ledger.picture() == before)
             }

@@ -227,7 +227,8 @@ struct RepairTests {
             for isDamaged in [false, true] {
                 if isDamaged { try ledger.damage() }
                 let report = try await ledger.repair("subs_1", readings, by: daemon)
-                #expect(report.verdict == (isDamaged ? .rebuilt : .sound) && !report.isPartial, "\(report)")
+                let expected: RepairReport.Verdict = isDamaged ? .rebuilt : .sound
+                #expect(report.verdict == expected && !report.isPartial, "\(report)")
                 #expect(report.transfers.isEmpty && report.access.isEmpty, "\(report)")
                 #expect(try ledger.picture() == before)
             }

@@ -301,6 +301,10 @@ extension PurchaseState {
     /// Returns the same state with holders whom nobody knows: who held the purchase in between still decides who holds
     /// it now, and announced transfers are not announced again. Whoever is erased again gets the same name as before.
     /// States that become one are merged by the rules of recording.
+    ///
+    /// A pair that is renamed keeps its number to itself: `forgottenOrdinal` does not rise. So if an erased id comes
+    /// back, its pair begins at 1 again, with ids of transfers that were used. Above the number, a late webhook of an
+    /// erased transfer would announce that transfer a second time; with its number it is the repetition that it is.
     func renaming(_ ids: [ErasedID]) -> PurchaseState {
         let standIns = Dictionary(firstOf: ids.map { ($0.holder, $0.standIn) })
         func name(_ holder: Holder) -> Holder { standIns[holder] ?? holder }
