@@ -1,5 +1,4 @@
 import Postgres
-import Vocabulary
 
 /// What PostgreSQL itself keeps of values: its planner samples each column, and `pg_stats` shows the samples until the
 /// table is analyzed again, which in a quiet ledger may be never.

@@ -27,7 +27,7 @@ struct MemberName {
     /// Whether the value is a thing's and no person's, by the last word of the name other than `id`.
     ///
     /// The list names things, and not persons, because an app names its own attributes as it likes, and an id in one of
-    /// them must be found. Its words are those of the platforms' fields.
+    /// them must be found. Its words are those of the platforms' fields, and their like.
     var isOfThing: Bool {
         guard let word = words.last(where: { !Self.identifiers.contains($0) }) else { return false }
         return Self.things.contains(word)

@@ -61,7 +61,8 @@ enum HolderStatements {
         """
         SELECT w.identity, w.source, w.app, w.environment, i.install,
                ARRAY (SELECT l.anonymous_user_id FROM holder_links l
-                      WHERE (i.install IS NULL OR \(EraseStatements.isStandIn(install: "i.install"))) AND l.user_id = w.identity AND l.source = w.source AND l.app = w.app
+                      WHERE (i.install IS NULL OR \(EraseStatements.isStandIn(install: "i.install")))
+                        AND l.user_id = w.identity AND l.source = w.source AND l.app = w.app
                         AND l.environment = w.environment
                       ORDER BY l.as_of_ms, l.anonymous_user_id LIMIT 2),
                i.install IS NOT NULL
