@@ -177,6 +177,47 @@ struct EraseExtentTests {
         }
     }
 
+    @Test("In quarantine an id that is a number is not taken for an amount, a version or a count of the same digits")
+    func numbersOfThings() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
+            func kept(_ body: String) -> RecordQueue.Item {
+                .quarantine(QuarantinedBody(source: "shop", reason: "odd", body: Array(body.utf8)))
+            }
+            let others = [
+                #"{"unit_amount_decimal":"799","metadata":{"user_id":"bob"}}"#, #"{"bundleVersion" : "799"}"#,
+                #"{"text":"{\"units\":\"799\"}"}"#, #"{"appAppleId":799,"storefrontId":"799"}"#,
+            ]
+            await daemon.record(others.map(kept))
+            await daemon.record([
+                kept(#"{"units":"799","member":"799"}"#), kept(#"{"aliases":["799"]}"#),
+                kept(#"{"text":"{\"uid\":\"799\"}"}"#), kept(#"{"app_user_id":799}"#),
+            ])
+            let erasure = try await Erasure.start(.user("799"), source: nil, isDry: false, in: daemon.pool)
+            #expect(try await erasure.run(in: daemon.pool) { _ in }.quarantined == 4)
+            #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
+            #expect(
+                try ledger.psql("SELECT convert_from(body, 'UTF8') FROM quarantine ORDER BY id")
+                    == others.joined(separator: "\n"))
+        }
+    }
+
+    @Test("The last word of a member's name says whether digits are a person's or a thing's")
+    func memberNames() {
+        func isOfThing(_ name: String) -> Bool? {
+            let text = Array(#"{"x":"1","\#(name)" : "#.utf8)
+            return MemberName(before: text.endIndex, in: text)?.isOfThing
+        }
+        for name in ["unitAmountDecimal", "os_version", "expires_date_ms", "last4", "storefrontId", "appAppleId"] {
+            #expect(isOfThing(name) == true, "\(name)")
+        }
+        for name in ["id", "userID", "app_user_id", "uid", "customer", "chat", "originalTransactionId", "value", ""] {
+            #expect(isOfThing(name) == false, "\(name)")
+        }
+        let text = Array(#"{"prices":[1,"#.utf8)
+        #expect(MemberName(before: text.endIndex, in: text) == nil && MemberName(before: 1, in: text) == nil)
+    }
+
     @Test("In quarantine the person is looked for in an event's id, too, which a header may have given")
     func eventIDs() async throws {
         try await TestLedger.run { ledger in
@@ -193,6 +234,77 @@ struct EraseExtentTests {
             #expect(await daemon.record([own]) == [.stored])
             let left = "SELECT convert_from(body, 'UTF8'), convert_from(event_id, 'UTF8') FROM quarantine ORDER BY id"
             #expect(try ledger.psql(left) == "[]|login-jefferson-1\n7|")
+        }
+    }
+
+    @Test("The install that identified first is erased: the next one is still not the first, but may be linked")
+    func firstInstall() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let (one, two) = (Holder.anonymous("tablet-7d1e"), Holder.anonymous("phone-02c4"))
+            func identified(_ install: Holder, at time: Int64) -> Event {
+                .change(.identify(install: install.id, identity: Self.ann.id), by: install, at: time, source: "shared")
+            }
+            await daemon.record([identified(one, at: 10)])
+            await daemon.record([.stating(.activate(two, seconds(20), until: seconds(10_000)), source: "shared")])
+            await daemon.record([identified(two, at: 30)])
+            let holders = "SELECT string_agg(holder, ' ' ORDER BY holder) FROM entitlements"
+            #expect(try ledger.psql(holders) == two.storageKey)
+            let erasure = try await Erasure.start(one, source: nil, isDry: false, in: daemon.pool)
+            _ = try await erasure.run(in: daemon.pool) { _ in }
+            #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
+            #expect(try ledger.psql("SELECT identity FROM install_identities WHERE install LIKE 'erased-%'") == "ann")
+            await daemon.record([identified(two, at: 40)])
+            #expect(try ledger.psql(holders) == two.storageKey && daemon.log.recorded(duplicate: true).isEmpty)
+            // Whoever asks for the identity's install is given no stand-in, and its erasure erases no other person.
+            let install = try await HolderLookup(pool: daemon.pool).install(
+                identifiedAs: Self.ann.id, of: "shared", app: "app.one", environment: nil)
+            #expect(install?.id == two.id)
+            let next = try await Erasure.start(Self.ann, source: nil, isDry: true, in: daemon.pool)
+            #expect(next.holders == [Self.ann, two])
+        }
+    }
+
+    @Test("An identity whose first install was erased may be claimed by the install it is linked with, or else by any")
+    func claimed() {
+        let scope = Scope(source: "shared", app: "app.one", environment: "PRODUCTION")
+        for (linked, mayClaim) in [([], true), (["phone"], false), (["other"], true)] as [([String], Bool)] {
+            var known = HolderKnowledge()
+            let key = HolderKnowledge.IdentityKey(scope: scope, identity: Self.ann)
+            known.load(HolderKnowledge.Identity(first: "erased-0123456789abcdef", linked: linked), of: key)
+            #expect(known.mayClaim(Self.ann.id, install: "other", scope: scope, at: seconds(0)) == mayClaim)
+            let isFirst = known.identify(Self.ann.id, install: "other", scope: scope, event: 1, isHolder: false)
+            #expect(!isFirst && known.newIdentities.isEmpty)
+        }
+    }
+
+    @Test("PostgreSQL's samples of values have the person no more, in text or in bytes")
+    func samples() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
+            for (number, holder) in [Self.jeff, Self.ann, Self.bob].enumerated() {
+                await daemon.record([
+                    .stating(
+                        .activate(holder, seconds(0), until: seconds(10_000)), purchase: "subs_\(number)",
+                        transaction: "tx_\(number)"),
+                    .sample(
+                        "NOTE", holder: Self.bob, purchase: nil, transaction: nil, vendorEventID: "note-\(number)",
+                        body: #"{"friend":"\#(holder.id)"}"#),
+                ])
+            }
+            try ledger.psql("ANALYZE")
+            let hex = Self.jeff.id.utf8.map { String($0, radix: 16) }.joined()
+            let sampled = """
+                SELECT string_agg(DISTINCT regexp_replace(tablename, '_[0-9]+$', '') || '.' || attname, ' ')
+                FROM pg_stats
+                WHERE schemaname = 'public'
+                  AND concat(most_common_vals::text, histogram_bounds::text) ~ '\(Self.jeff.id)|\(hex)'
+                """
+            let before = Set(try ledger.psql(sampled).split(separator: " ").map(String.init))
+            #expect(before.isSuperset(of: ["entitlements.holder", "events.body", "purchases.state"]), "\(before)")
+            let erasure = try await Erasure.start(Self.jeff, source: nil, isDry: false, in: daemon.pool)
+            _ = try await erasure.run(in: daemon.pool) { _ in }
+            #expect(try ledger.psql(sampled) == "")
         }
     }
 
@@ -258,7 +370,7 @@ struct EraseExtentTests {
         #expect(redacted("EUR", "{\(paid)}") == nil)
         #expect(
             redacted("10", #"{"money":{"amount":"10","payer":"10"},\#(paid)}"#)
-                == #"{"money":{"amount":"erased","payer":"erased"},\#(paid)}"#, "a platform's own")
+                == #"{"money":{"amount":"10","payer":"erased"},\#(paid)}"#, "a platform's own")
         #expect(redacted("😀", #"["\ud83d\ude00"]"#) == #"["erased"]"#)
         #expect(redacted(#"q"\"#, #"["q\"\\"]"#) == #"["erased"]"#)
         #expect(id("jeff").occur(in: Array("user=jeff;".utf8)) && id("jeff").occur(in: Array("jeff".utf8)))

@@ -195,6 +195,25 @@ struct EraseSealedTests {
         }
     }
 
+    @Test("A version or a storefront of the same digits does not break a seal; nor is a certificate searched for words")
+    func numbers() throws {
+        let erased = [ErasedID(holder: .user("412"), standIn: .anonymous("x"))]
+        let others = Self.signed(#"{"bundleVersion":"412","storefrontId":"412","appAccountToken":"bob"}"#)
+        #expect(erased.redaction(of: Array(#"{"signedPayload":"\#(others)"}"#.utf8)) == nil)
+        let own = Self.signed(#"{"bundleVersion":"412","appAccountToken":"412"}"#)
+        let redaction = try #require(erased.redaction(of: Array(#"{"signedPayload":"\#(own)"}"#.utf8)))
+        #expect(redaction.lostSignature)
+        let texts = Self.opened(String(decoding: redaction.bytes, as: UTF8.self))
+        #expect(texts.contains(#"{"bundleVersion":"412","appAccountToken":"erased"}"#), "\(texts)")
+
+        // The digits stand alone between other bytes.
+        let certificate: [UInt8] = [0x30, 0x82, 0x01, 0x34, 0x31, 0x32, 0x02]
+        let sealed = Data(certificate).base64EncodedString()
+        #expect(!erased.occur(inUnreadable: Array(#"{"x5c":["\#(sealed)"]}"#.utf8)))
+        let text = Data("user=412;".utf8).base64EncodedString()
+        #expect(erased.occur(inUnreadable: Array(#"{"data":"\#(text)"}"#.utf8)))
+    }
+
     @Test("A purchase that others have keeps its name, although an erased holder had no other one")
     func sharedName() async throws {
         try await TestLedger.run { ledger in

@@ -98,6 +98,43 @@ struct ImportKeepingTests {
         }
     }
 
+    @Test(
+        "Whoever of a line's holders is erased, the line can be read, and gives a damaged state back",
+        arguments: [["zed"], ["zed", "ann"]])
+    func erasedHolders(people: [String]) async throws {
+        // In the order of ids "zed" is the last, and the word that stands for the erased in other bodies is not.
+        let events: [Event] = ["ann", "zed", "kate"].enumerated().map { index, name in
+            .stating(
+                .activate(.user(name), seconds(Int64(index) * 100), until: seconds(10_000)), purchase: "passed",
+                transaction: "tx_1", source: "moving")
+        }
+        let lines = try await Self.lines(of: events)
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            try await Self.record(lines, by: daemon)
+            for person in people {
+                let erasure = try await Erasure.start(.user(person), source: nil, isDry: false, in: daemon.pool)
+                _ = try await erasure.run(in: daemon.pool) { _ in }
+                let left = try await erasure.proof.run(in: daemon.pool) { _ in }
+                #expect(left.total == 0, "\(left)")
+            }
+            let bodies = try ledger.psql("SELECT convert_from(body, 'UTF8') FROM events ORDER BY id")
+                .split(separator: "\n")
+            #expect(bodies.count == lines.count)
+            for body in bodies { #expect(ImportLine.stored(Array(body.utf8)) != nil, "\(body)") }
+            let before = try ledger.picture()
+            for isDamaged in [false, true] {
+                if isDamaged { try ledger.damage() }
+                let id = try #require(try await Repair.page(after: nil, source: nil, in: daemon.pool).first)
+                let report = try #require(try await Self.repair.run(id, isDry: false, in: daemon.pool))
+                let expected: RepairReport.Verdict = isDamaged ? .rebuilt : .sound
+                #expect(report.verdict == expected && !report.isPartial, "\(report)")
+                #expect(report.transfers.isEmpty && report.access.isEmpty, "\(report)")
+                #expect(try ledger.picture() == before)
+            }
+        }
+    }
+
     @Test("Once periods are dropped, the ledger knows as much, and its export, too; lines stored again change nothing")
     func pruned() async throws {
         let lines = try await Self.lines(of: Self.events) + [Self.plain]

@@ -127,6 +127,32 @@ struct LapseTests {
         }
     }
 
+    @Test("A purchase that only somebody erased has is not overdue, and no lapse of it is announced")
+    func erased() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a", events: ["posthouse.access.lapsed"])])
+            try age(ledger)
+            let end = try ledger.now().advanced(byMilliseconds: -20 * Self.hour)
+            let events = ["left", "kept"].map {
+                Event.paying(user, from: seconds(0), until: end, transaction: "of \($0)", purchase: $0)
+            }
+            await daemon.record(events)
+            // As the next webhook of a purchase that had moved to the person writes it.
+            try ledger.psql(
+                """
+                UPDATE entitlements SET holder = 'anon:erased-0123456789abcdef'
+                WHERE purchase = (SELECT id FROM purchases WHERE key = 'left')
+                """)
+            let overdue = try await OverduePurchase.read(limit: 10, leeways: Self.leeways, from: daemon.pool)
+            #expect(overdue.entries.map(\.purchase) == ["kept"])
+            let figures = try await OverdueFigures.read(leeways: Self.leeways, from: daemon.pool)
+            #expect(
+                figures == [OverdueFigures(source: "shop", environment: "PRODUCTION", active: 0, lapsed: 1)])
+            #expect(try await lapses(daemon).announce() == 1)
+            #expect(try ledger.psql(Self.byIntegration) == "a|1")
+        }
+    }
+
     @Test("A repair takes a lapse for no webhook of its purchase")
     func repaired() async throws {
         try await TestLedger.run { ledger in

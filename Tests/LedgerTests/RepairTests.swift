@@ -208,6 +208,34 @@ struct RepairTests {
         }
     }
 
+    @Test("What moved to a person who was erased is sound: no transfer is missing, and nobody is given the access")
+    func movedToErased() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let readings = Readings()
+            let move = HolderChange.move(from: [otherUser], to: user, isNative: true)
+            await ledger.record(
+                [
+                    .stating(.activate(otherUser, seconds(0), until: seconds(10_000)), source: "moving"),
+                    .change(move, by: otherUser, at: 100, source: "moving"),
+                ], by: daemon, readings)
+            #expect(try ledger.psql("SELECT count(*) FROM transfers") == "1")
+            let erasure = try await Erasure.start(user, source: nil, isDry: false, in: daemon.pool)
+            _ = try await erasure.run(in: daemon.pool) { _ in }
+            let before = try ledger.picture()
+            #expect(before.contains("anon:erased-"))
+            for isDamaged in [false, true] {
+                if isDamaged { try ledger.damage() }
+                let report = try await ledger.repair("subs_1", readings, by: daemon)
+                let expected: RepairReport.Verdict = isDamaged ? .rebuilt : .sound
+                #expect(report.verdict == expected && !report.isPartial, "\(report)")
+                #expect(report.transfers.isEmpty && report.access.isEmpty, "\(report)")
+                #expect(try ledger.picture() == before)
+            }
+            #expect(try ledger.psql("SELECT holder, active FROM entitlements") == "\(otherUser.storageKey)|f")
+        }
+    }
+
     @Test("Webhooks are missing: a readable state stays; a damaged one keeps access and ordinals")
     func partial() async throws {
         try await TestLedger.run { ledger in

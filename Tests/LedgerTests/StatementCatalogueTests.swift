@@ -233,7 +233,7 @@ struct StatementCatalogueTests {
         Entry(EraseStatements.transfers),
         Entry(EraseStatements.entitlements),
         Entry(EraseStatements.links),
-        Entry(EraseStatements.installIdentities),
+        Entry(EraseStatements.installIdentities), Entry(EraseStatements.identityInstalls),
         Entry(EraseStatements.installs),
         Entry(EraseStatements.changes),
         Entry(EraseStatements.changeTargets),
@@ -261,6 +261,7 @@ struct StatementCatalogueTests {
         Entry(EraseScans.lastWords),
         Entry(EraseScans.foundLastWords),
         Entry(EraseRecordStatements.found),
+        Entry(EraseSampleStatements.tables),
     ]
 
     @Test("The server's types are the declared ones")

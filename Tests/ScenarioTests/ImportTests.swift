@@ -98,6 +98,23 @@ import Vocabulary
         #expect(try String(contentsOfFile: file, encoding: .utf8) == changed)
     }
 
+    @Test("Lines of an export may have an app that the source had before; other lines have the one it has now")
+    func otherApp() throws {
+        let relay = try Relay.running([])
+        defer { relay.end() }
+        #expect(try relay.source().post(Webhook("ACTIVATE", .user("ann"), purchase: "subs_1")) == 200)
+        let exported = try relay.command("export", "--config", relay.configuration)
+        #expect(exported.end == .exited(0) && exported.output.contains("\"subs_1\""), "\(exported)")
+        let text = exported.output + "\n" + Self.line("bob", "old_1")
+        let file = try relay.directory.write("lines", text)
+        try relay.configure([], sources: [Relay.SourceTable(settings: ["app": "\"com.example.renamed\""])])
+        let dry = try relay.json("import", "purchasely", file, "--dry-run", ended: 1)
+        #expect(dry["left_out"] as? Int == 1 && dry["new"] as? Int == 0 && dry["different"] as? Int == 0, "\(dry)")
+        let done = try relay.command("import", "purchasely", file, "--config", relay.configuration)
+        #expect(done.end == .exited(1) && done.errors.contains("com.example.renamed"), "\(done)")
+        #expect(try relay.database.access() == ["subs_1": ["user:ann": true]])
+    }
+
     @Test("Wrong words are refused before anything is read")
     func words() throws {
         let relay = try Relay.running([.init("backend", try Receiver())])

@@ -273,11 +273,19 @@ enum EraseStatements {
             AND ($3 IS NULL OR source = $3) RETURNING source
         """)
 
-    static let installIdentities = Statement<([String], [String], String?), String>(
+    static let installIdentities = Statement<([String], String?), String>(
         "erase_install_identities",
         """
-        DELETE FROM install_identities WHERE (install = ANY ($1) OR identity = ANY ($2))
-            AND ($3 IS NULL OR source = $3) RETURNING source
+        DELETE FROM install_identities WHERE identity = ANY ($1) AND ($2 IS NULL OR source = $2) RETURNING source
+        """)
+
+    /// Replaces the installs by stand-ins where identities stay: the next install that identifies as one of these is
+    /// not the first, and shares nothing.
+    static let identityInstalls = Statement<([String], [String], String?), String>(
+        "erase_identity_installs",
+        """
+        UPDATE install_identities i SET install = w.stand_in FROM unnest($1, $2) AS w (install, stand_in)
+        WHERE i.install = w.install AND ($3 IS NULL OR i.source = $3) RETURNING i.source
         """)
 
     static let installs = Statement<([String], String), String>(
@@ -298,8 +306,14 @@ enum EraseStatements {
         WHERE (target = ANY ($1) OR second_target = ANY ($1)) AND source = $3 RETURNING id
         """)
 
-    /// Whether a row is of anybody but the person ($2) and whoever was erased (`ErasedID.isStandIn`).
-    private static let isOfOthers: SQL = "e.holder <> ALL ($2) AND e.holder !~ '^anon:erased-[0-9a-f]{16}$'"
+    /// `ErasedID.isStandIn` of a storage key.
+    static func isStandIn(holder: SQL) -> SQL { "\(holder) ~ '^anon:erased-[0-9a-f]{16}$'" }
+
+    /// The same of an anonymous id.
+    static func isStandIn(install: SQL) -> SQL { "\(install) ~ '^erased-[0-9a-f]{16}$'" }
+
+    /// Whether a row is of anybody but the person ($2) and whoever was erased.
+    private static let isOfOthers: SQL = "e.holder <> ALL ($2) AND NOT \(isStandIn(holder: "e.holder"))"
 
     /// A statement of its own behind the lock: one that waited for the lock would not see what was recorded meanwhile.
     static let company = Statement<([Identifier], [String]), Company>(

@@ -3,7 +3,8 @@ import Vocabulary
 
 /// One id of a person as it may occur in stored data: in a column of its own, in JSON, in a purchase's state.
 ///
-/// In JSON only a whole string counts, so that `jeff` is not found in `jeffrey`; digits also as a whole number.
+/// In JSON only a whole string counts, so that `jeff` is not found in `jeffrey`; digits also as a whole number, and not
+/// where the member is no person's (`MemberName.isOfThing`).
 struct ErasedID: Sendable {
     let holder: Holder
     /// Replaces the id where omitting it would damage others' data. It is the same everywhere and belongs to nobody.
@@ -80,6 +81,13 @@ struct ErasedID: Sendable {
         return wanted.reduce(into: []) { $0.formUnion(SealedText.needles(of: $1)) }
     }
 
+    /// What PostgreSQL's samples of values are searched for: `pg_stats` shows text as it is and bytes as hexadecimal
+    /// digits. It has no values beyond 1 kB, so hardly any that are sealed.
+    var sampleNeedles: [String] {
+        [holder.id]
+            + texts.map { text in text.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() }
+    }
+
     /// The same for the id alone, as `occur(in:)` finds it.
     var sealedWords: Set<[UInt8]> { SealedText.needles(of: Array(holder.id.utf8)) }
 
@@ -97,32 +105,22 @@ struct ErasedID: Sendable {
     var numberNeedles: [[UInt8]] { isNumber ? [":", ": "].map { Array(($0 + holder.id).utf8) } : [] }
 
     /// Where the id occurs as a JSON number, also in JSON within a string, as the value of a member whose name ends in
-    /// "id". Elsewhere the same number is an amount or a time.
+    /// "id" and may be a person's. Elsewhere the same number is an amount or a time.
     func numbers(in text: [UInt8]) -> [Range<Int>] {
         guard isNumber else { return [] }
         return text.ranges(of: Array(holder.id.utf8)).filter { range in
             if range.upperBound < text.count, Self.isOfNumber(text[range.upperBound]) { return false }
-            var before = text[..<range.lowerBound]
-            func skip(_ isSkipped: (UInt8) -> Bool) {
-                while let last = before.last, isSkipped(last) { before.removeLast() }
-            }
-            func take(_ character: Character) -> Bool {
-                guard let last = before.last, Character(Unicode.Scalar(last)).lowercased() == String(character) else {
-                    return false
-                }
-                before.removeLast()
-                return true
-            }
-            skip(Self.isSpace)
-            guard take(":") else { return false }
-            skip(Self.isSpace)
-            guard take("\"") else { return false }
-            skip { $0 == UInt8(ascii: "\\") }
-            return take("d") && take("i")
+            guard let name = MemberName(before: range.lowerBound, in: text) else { return false }
+            return name.endsInID && !name.isOfThing
         }
     }
 
-    private static func isSpace(_ byte: UInt8) -> Bool { [0x20, 0x09, 0x0A, 0x0D].contains(byte) }
+    /// Where the id occurs in one of its `spellings`. Vendors write amounts and versions as strings of digits, too.
+    func ranges(of spelling: [UInt8], in text: [UInt8]) -> [Range<Int>] {
+        let ranges = text.ranges(of: spelling)
+        guard isNumber else { return ranges }
+        return ranges.filter { MemberName(before: $0.lowerBound, in: text)?.isOfThing != true }
+    }
 
     private static func isOfNumber(_ byte: UInt8) -> Bool {
         (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || ".eE".utf8.contains(byte)
@@ -215,7 +213,11 @@ extension [ErasedID] {
 
     private func redactedWithoutMoney(_ bytes: [UInt8]) -> [UInt8]? {
         var out = bytes
-        for (found, replacement) in flatMap(\.spellings) { out = out.replacing(found, with: replacement) }
+        for id in self {
+            for (found, replacement) in id.spellings {
+                for range in id.ranges(of: found, in: out).reversed() { out.replaceSubrange(range, with: replacement) }
+            }
+        }
         // A number is replaced by a number, so that the member keeps its type.
         for id in self {
             for range in id.numbers(in: out).reversed() { out.replaceSubrange(range, with: [UInt8(ascii: "0")]) }
@@ -224,10 +226,12 @@ extension [ErasedID] {
     }
 
     /// Whether an id occurs in bytes that no adapter could read, or in what they seal. In JSON it counts as in others'
-    /// webhooks; only in what is none is every word taken for an id.
+    /// webhooks; only in what is none is every word taken for an id. What is sealed counts if it is text: a signature
+    /// or a certificate has a byte that looks like a digit by chance.
     func occur(inUnreadable bytes: [UInt8]) -> Bool {
         if redaction(of: bytes) != nil { return true }
-        return ([bytes] + SealedText.opened(in: bytes)).contains { text in
+        let opened = SealedText.opened(in: bytes).filter { String(validating: $0, as: UTF8.self) != nil }
+        return ([bytes] + opened).contains { text in
             (try? JSONScan.topObject(text, depthMax: Limits.jsonDepthMax)) == nil && occur(in: text)
         }
     }
@@ -297,6 +301,10 @@ extension PurchaseState {
     /// Returns the same state with holders whom nobody knows: who held the purchase in between still decides who holds
     /// it now, and announced transfers are not announced again. Whoever is erased again gets the same name as before.
     /// States that become one are merged by the rules of recording.
+    ///
+    /// A pair that is renamed keeps its number to itself: `forgottenOrdinal` does not rise. So if an erased id comes
+    /// back, its pair begins at 1 again, with ids of transfers that were used. Above the number, a late webhook of an
+    /// erased transfer would announce that transfer a second time; with its number it is the repetition that it is.
     func renaming(_ ids: [ErasedID]) -> PurchaseState {
         let standIns = Dictionary(firstOf: ids.map { ($0.holder, $0.standIn) })
         func name(_ holder: Holder) -> Holder { standIns[holder] ?? holder }

@@ -77,6 +77,8 @@ package struct Erasure: Sendable {
             for user in holders where !user.isAnonymous {
                 linked += try session.run(EraseStatements.linked, (user.id, source)).sorted().map(Holder.anonymous)
             }
+            // A stand-in is nobody, although it was the first install of an identity.
+            linked.removeAll(where: ErasedID.isStandIn)
             let spelled = Set(linked.flatMap(ErasedID.spellings)).sorted()
             let foreign = try session.run(
                 EraseStatements.sharedInstalls, (spelled.map(\.id), holders.map(\.id), source)
@@ -152,6 +154,10 @@ package struct Erasure: Sendable {
         await progress("mentions")
         let isWhole = try await eraseElsewhere(in: pool, into: &tally, besides: own)
         tally.isOvertaken = !isWhole
+        if !isDry, isWhole, tally.inHand == 0 {
+            await progress("statistics")
+            try await sampleAnew(in: pool)
+        }
         return tally
     }
 

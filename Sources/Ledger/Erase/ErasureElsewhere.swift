@@ -31,9 +31,11 @@ extension Erasure {
     private func eraseLinks(in pool: Pool) async throws(DatabaseError) -> Bool {
         if isDry { return true }
         let (anonymous, users) = (anonymousIDs, userIDs)
+        let standIns = ids.filter(\.holder.isAnonymous).map(\.standIn.id)
         let isDone: Bool? = try await unlessShared(in: pool) { session throws(DatabaseError) in
             _ = try session.execute(EraseStatements.links, (anonymous, users, source))
-            _ = try session.execute(EraseStatements.installIdentities, (anonymous, users, source))
+            _ = try session.execute(EraseStatements.installIdentities, (users, source))
+            _ = try session.execute(EraseStatements.identityInstalls, (anonymous, standIns, source))
             return true
         }
         return isDone ?? false
@@ -104,7 +106,7 @@ extension Erasure {
             // The person's own, and yet not found before: it came meanwhile. Counted by the proof, and left to the next
             // run.
             if storageKeys.contains(stored.holder) { return isDry ? .one : .nothing }
-            let (body, answer) = (ids.redaction(of: stored.body), stored.answer.flatMap(ids.redacted))
+            let (body, answer) = (ids.redaction(ofStored: stored.body), stored.answer.flatMap(ids.redacted))
             guard body != nil || answer != nil else { return .nothing }
             if isDry { return .one }
             var found = Mentions(locked: try body == nil ? [] : session.run(EraseScans.deliveriesOfEvent, row))

@@ -29,16 +29,16 @@ struct HolderKnowledge {
 
     /// What is known of an identity: loaded and learned.
     struct Identity {
-        /// The first install that identified as it.
+        /// The first install that identified as it; a stand-in, if that was erased.
         var first: String?
-        /// Linked installs, oldest link first. At most two are loaded, and none if `first` is known.
+        /// Linked installs, oldest link first. At most two are loaded, and none if `first` is known and not erased.
         var linked: [String] = []
         /// Whether anything in the ledger names it.
         var isNamed = false
 
         /// Whether an install other than this one is known to be, or to have been, logged in as it.
         func isTaken(besides install: String) -> Bool {
-            if let first { return !first.hasSameBytes(as: install) }
+            if let first, !ErasedID.isStandIn(.anonymous(first)) { return !first.hasSameBytes(as: install) }
             return linked.contains { !$0.hasSameBytes(as: install) }
         }
     }

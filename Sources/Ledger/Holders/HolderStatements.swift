@@ -52,15 +52,17 @@ enum HolderStatements {
         )
     }
 
-    /// What is known of an identity: the first install that identified as it; if that is not known, two of the installs
-    /// that webhooks linked it with (the oldest links); and whether the ledger names it at all. Stray events are asked
-    /// for by a subquery with LIMIT, here and below: EXISTS may be planned as one scan of their whole index.
+    /// What is known of an identity: the first install that identified as it; if that is not known, or erased, two of
+    /// the installs that webhooks linked it with (the oldest links); and whether the ledger names it at all. Stray
+    /// events are asked for by a subquery with LIMIT, here and below: EXISTS may be planned as one scan of their whole
+    /// index.
     static let identities = Statement<Keys, IdentityRow>(
         "holder_identities",
         """
         SELECT w.identity, w.source, w.app, w.environment, i.install,
                ARRAY (SELECT l.anonymous_user_id FROM holder_links l
-                      WHERE i.install IS NULL AND l.user_id = w.identity AND l.source = w.source AND l.app = w.app
+                      WHERE (i.install IS NULL OR \(EraseStatements.isStandIn(install: "i.install")))
+                        AND l.user_id = w.identity AND l.source = w.source AND l.app = w.app
                         AND l.environment = w.environment
                       ORDER BY l.as_of_ms, l.anonymous_user_id LIMIT 2),
                i.install IS NOT NULL

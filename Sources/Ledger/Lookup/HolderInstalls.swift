@@ -150,13 +150,14 @@ enum HolderInstallStatements {
              WHERE h.as_of_ms <= $6))
         """)
 
-    /// An identity known only from webhooks belongs to the install that they name first.
+    /// An identity known only from webhooks, or whose first install was erased, belongs to the install that they name
+    /// first.
     static let identified = Statement<(String, String, String, String?), (String, String)>(
         "lookup_identified_install",
         """
         SELECT install, environment FROM (
             SELECT install, environment, 0 AS rank, 0 AS as_of_ms FROM install_identities
-            WHERE identity = $1 AND source = $2 AND app = $3
+            WHERE identity = $1 AND source = $2 AND app = $3 AND NOT \(EraseStatements.isStandIn(install: "install"))
             UNION ALL
             SELECT anonymous_user_id, environment, 1, as_of_ms FROM holder_links
             WHERE user_id = $1 AND source = $2 AND app = $3

@@ -155,7 +155,7 @@ enum OverdueStatements {
         """
         SELECT e.until_ms, p.id, p.source, p.app, p.environment, p.store, p.key, p.product, t.store_transaction_id,
                t.status,
-               ARRAY (SELECT n.holder FROM entitlements n WHERE n.purchase = p.id AND n.active
+               ARRAY (SELECT n.holder FROM entitlements n WHERE n.purchase = p.id AND \(PurchaseEnds.isOfSomebody)
                       ORDER BY n.holder LIMIT $6),
                \(AccessEnd.now)
         FROM purchase_ends e \(joined)

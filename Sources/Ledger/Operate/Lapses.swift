@@ -291,12 +291,14 @@ enum LapseStatements {
                 WHERE h.holder LIKE 'anon:%' AND l.anonymous_user_id = substr(h.holder, 6) AND l.source = p.source
                   AND l.app = p.app AND l.environment = p.environment
                   AND (l.until_ms IS NULL OR l.until_ms > \(AccessEnd.now)) LIMIT 1),
-               ARRAY (SELECT n.holder FROM entitlements n WHERE n.purchase = e.purchase AND n.active
+               ARRAY (SELECT n.holder FROM entitlements n
+                      WHERE n.purchase = e.purchase AND \(PurchaseEnds.isOfSomebody)
                       ORDER BY n.holder DESC LIMIT $3),
                \(AccessEnd.now)
         FROM unnest($1, $2) AS e (until_ms, purchase)
         CROSS JOIN LATERAL (SELECT * FROM purchases WHERE id = e.purchase LIMIT 1) AS p
-        CROSS JOIN LATERAL (SELECT n.holder FROM entitlements n WHERE n.purchase = e.purchase AND n.active
+        CROSS JOIN LATERAL (SELECT n.holder FROM entitlements n
+                            WHERE n.purchase = e.purchase AND \(PurchaseEnds.isOfSomebody)
                             ORDER BY n.holder DESC LIMIT 1) AS h
         \(AccessEnd.newestTransaction(of: "e.purchase"))
         WHERE t.effective_next_renewal_at_ms = e.until_ms AND p.lapsed_ms IS DISTINCT FROM e.until_ms

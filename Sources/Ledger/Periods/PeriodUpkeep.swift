@@ -8,7 +8,7 @@ extension Upkeep {
     /// Bytes of their bodies: they are copied while everybody waits.
     private static let keptBytesMax: Int64 = 8 << 20
     /// Rows read of a partition for the planner: enough to see what is unique.
-    private static let statisticsTarget = 10
+    static let statisticsTarget = 10
     private static let statisticsPatience: Duration = .seconds(600)
 
     /// Moves on sequences that are behind their tables, and begins the next period when it is due; runs at the start,

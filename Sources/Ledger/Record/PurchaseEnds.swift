@@ -27,8 +27,11 @@ enum PurchaseEnds {
 
     /// Whether somebody has a purchase, by what the ledger says.
     static func isHeld(_ purchase: SQL) -> SQL {
-        "EXISTS (SELECT FROM entitlements n WHERE n.purchase = \(purchase) AND n.active)"
+        "EXISTS (SELECT FROM entitlements n WHERE n.purchase = \(purchase) AND \(isOfSomebody))"
     }
+
+    /// Whether an entitlement `n` gives somebody access. Whoever was erased is nobody.
+    static let isOfSomebody: SQL = "n.active AND NOT \(EraseStatements.isStandIn(holder: "n.holder"))"
 
     /// Whether a row `e` is the end of its purchase, with the newest transaction `t`, and somebody has it.
     static let isCurrent: SQL = "t.effective_next_renewal_at_ms = e.until_ms AND \(isHeld("e.purchase"))"

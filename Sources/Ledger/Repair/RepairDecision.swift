@@ -20,6 +20,9 @@ package enum MissingHistory: String, Sendable, CaseIterable {
 /// - Webhooks are missing, and the stored state can be read: it knows more than they do, and stays.
 /// - Webhooks are missing, and the stored state cannot be read: what the webhooks give is completed from
 ///   `entitlements` and `transfers` (`RepairSeeds`).
+///
+/// Whoever was erased keeps a place in the state, and nothing beside it: the access and the transfers of a stand-in are
+/// neither compared nor written, and no transfer from or to it counts as never announced.
 struct RepairDecision {
     let verdict: RepairReport.Verdict
     let missing: [MissingHistory]
@@ -34,34 +37,38 @@ struct RepairDecision {
     init(_ history: PurchaseHistory, stored: PurchaseState?, rebuilt: Rebuilding.Result, rules: SourceRules) {
         var rebuilt = rebuilt
         rebuilt.state.unknownLines = stored?.unknownLines ?? []
-        let known = Dictionary(firstOf: history.entitlements, by: \.holder)
+        let known = Dictionary(firstOf: history.entitlements, by: \.holder).filter { !ErasedID.isStandIn($0.key) }
+        let given = rebuilt.access.filter { !ErasedID.isStandIn($0.key) }
         let announced = Set(history.transfers.map(\.id))
         let missing = Self.missing(history, stored: stored, rebuilt: rebuilt)
         let isEqual =
             rebuilt.state.forms.contains { $0 == stored } && history.kind == rebuilt.kind
-            && known.mapValues(\.access) == rebuilt.access.mapValues(\.access)
+            && known.mapValues(\.access) == given.mapValues(\.access)
         let isComplete = isEqual || missing.isEmpty
         let isKept = !isComplete && stored != nil
         verdict = isEqual ? .sound : isKept ? .kept : .rebuilt
         self.missing = isEqual ? [] : missing
-        transfers = isKept ? [] : rebuilt.transfers.filter { !announced.contains($0.id) }
+        let new = rebuilt.transfers.filter {
+            !announced.contains($0.id) && !ErasedID.isStandIn($0.from) && !ErasedID.isStandIn($0.to)
+        }
+        transfers = isKept ? [] : new
         if isEqual || isKept {
             state = stored ?? rebuilt.state
             kind = history.kind
             entitlements = []
             return
         }
-        var access = rebuilt.access.mapValues(\.access)
+        var access = given.mapValues(\.access)
         if isComplete {
             (state, kind) = (rebuilt.state, rebuilt.kind)
         } else {
             let seeds = RepairSeeds(history, rules: rules)
             kind = seeds.kind(rebuilt.kind)
             state = seeds.state(completing: rebuilt.state, of: kind)
-            let given = seeds.access(of: state)
+            let completed = seeds.access(of: state).filter { !ErasedID.isStandIn($0.key) }
             // What nobody can know better stays: that somebody has no access, and since when.
             access = known.mapValues { Access(isActive: false, asOf: $0.access.asOf) }
-            for (holder, found) in given where found.isActive || known[holder] == nil { access[holder] = found }
+            for (holder, found) in completed where found.isActive || known[holder] == nil { access[holder] = found }
         }
         let newest = history.items.last?.row ?? 0
         entitlements = access.filter { known[$0.key]?.access != $0.value }

@@ -45,7 +45,7 @@ struct ImportTally {
                 let read = try ImportLine.read(bytes)
                 if !read.line.scope.source.utf8.elementsEqual(source.name.utf8) {
                     ofOthers += 1
-                } else if let fault = read.line.fault(in: source, at: now) ?? read.misspelling(in: source) {
+                } else if let fault = read.line.fault(at: now) ?? read.mismatch(with: source) {
                     leaveOut(line.number, fault)
                 } else {
                     numbered.append((line.number, read.line))
@@ -132,10 +132,16 @@ struct ImportTally {
 }
 
 extension ReadImportLine {
-    /// Why no webhook would meet the line: platforms spell environments and stores in their own ways, and webhooks are
-    /// stored by one spelling. Nil: it is that one, or an export's line, whose words are the ledger's.
-    fileprivate func misspelling(in source: Source) -> String? {
+    /// Why no webhook would meet the line: the source's name another app, and of the spellings that platforms have for
+    /// environments and stores one is stored. Nil: a webhook would, or it is an export's line, whose words are the
+    /// ledger's: also of an app that the source had before.
+    fileprivate func mismatch(with source: Source) -> String? {
         if isMarked { return nil }
+        // The app that all lines name; nil: each its own.
+        let app = source.app ?? (source.kind.traits.namesApp ? nil : "")
+        if let app, !app.utf8.elementsEqual(line.scope.app.utf8) {
+            return "the app of the source \(source.name) is \"\(app)\""
+        }
         let environment = SharedWords.environment(line.scope.environment)
         if !environment.utf8.elementsEqual(line.scope.environment.utf8),
             source.environment?.utf8.elementsEqual(line.scope.environment.utf8) != true
@@ -149,13 +155,8 @@ extension ReadImportLine {
 }
 
 extension ImportLine {
-    /// Why the line is left out of its source; nil: it can be recorded.
-    func fault(in source: Source, at now: Timestamp) -> String? {
-        // The app that all lines name; nil: each its own.
-        let app = source.app ?? (source.kind.traits.namesApp ? nil : "")
-        if let app, !app.utf8.elementsEqual(scope.app.utf8) {
-            return "the app of the source \(source.name) is \"\(app)\""
-        }
+    /// Why the line cannot be recorded now; nil: it can.
+    func fault(at now: Timestamp) -> String? {
         if latestTime > now.advanced(byMilliseconds: Limits.importAhead.wholeMilliseconds) {
             return "it is as of a time to come, and would go before every webhook until then"
         }

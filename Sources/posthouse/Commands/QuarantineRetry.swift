@@ -99,7 +99,7 @@ struct QuarantineRetry {
             return .kept(reason: "the configuration has no source \(row.source); give it back its name, then try again")
         }
         if let line = ImportLine.setAside(row, kept.body) {
-            if let fault = line.fault(in: source, at: ThisProcess.now()) { return .kept(reason: fault) }
+            if let fault = line.fault(at: ThisProcess.now()) { return .kept(reason: fault) }
             return try await record(id, line.event, isLine: true)
                 ?? .kept(reason: "what is known of its purchase does not fit it")
         }
