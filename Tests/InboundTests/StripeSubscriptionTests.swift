@@ -168,7 +168,7 @@ struct StripeSubscriptionTests {
         Row("updated", set: status("unpaid"), before: #"{"metadata":{"a":"b"}}"#, "", .loss, rank: 0, "UNPAID"),
         Row("updated", set: status("past_due"), before: #"{"metadata":{"a":"b"}}"#, "", nil, nil),
         // While a payment is retried there is access to hand over.
-        Row("updated", set: status("past_due"), before: #"{"metadata":{"user_id":"ben"}}"#, "", .gain, nil),
+        Row("updated", set: status("past_due"), before: #"{"metadata":{"user_id":"ben"}}"#, "", .gain, "ON_HOLD"),
     ]
 
     static let ends: [Row] = [
@@ -251,6 +251,30 @@ struct StripeSubscriptionTests {
         let began = try stripe(
             Fixtures.subscription("updated", Self.status("past_due"), previous: #"{"status":"active"}"#))
         #expect(began.transaction?.effectiveNextRenewalAt == Fixtures.time(Fixtures.end))
+    }
+
+    @Test("Who gets a subscription in an unpaid period has it to the end of that period, if no other end is known")
+    func namedInUnpaidPeriod() throws {
+        let since = Fixtures.start - 60 * 86_400
+        let starts: [(fields: BodyEdit.Fields, purchasedAt: Int64)] = [
+            ([("start_date", "\(since)")], since), ([], Fixtures.start),
+        ]
+        for (fields, purchasedAt) in starts {
+            let named = try stripe(
+                Fixtures.subscription(
+                    "updated", Self.status("past_due") + fields, previous: #"{"metadata":{"user_id":null}}"#))
+            #expect(
+                named.transaction
+                    == Transaction(
+                        storeTransactionID: "sub_1", storeOriginalTransactionID: "sub_1",
+                        purchasedAt: Fixtures.time(purchasedAt), effectiveNextRenewalAt: Fixtures.time(Fixtures.end),
+                        offerType: nil, status: "ON_HOLD"))
+            #expect(named.transactionAsOf == Event.yieldedTransaction && named.productAsOf == named.asOf)
+        }
+        let began = try stripe(
+            Fixtures.subscription(
+                "updated", Self.status("past_due"), previous: #"{"status":"active","metadata":{"user_id":null}}"#))
+        #expect(began.transaction?.storeTransactionID == "in_1" && began.transactionAsOf == began.asOf)
     }
 
     @Test("The rows have every documented event of a subscription")

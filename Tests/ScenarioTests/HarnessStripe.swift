@@ -37,14 +37,17 @@ enum Stripe {
         let id: String
         let subscription: String
 
+        /// - Parameter since: when it began; nil: with this period.
         func subscription(
-            _ status: String, from start: Int64, to end: Int64, user: String?, endedAt: Int64? = nil
+            _ status: String, from start: Int64, to end: Int64, user: String?, since: Int64? = nil,
+            endedAt: Int64? = nil
         ) -> String {
             let ended = endedAt.map { String($0) } ?? "null"
             return #"""
                 {"id":"\#(subscription)","object":"subscription","customer":"\#(id)","status":"\#(status)",
                 "cancel_at":null,"cancel_at_period_end":false,"trial_end":null,"latest_invoice":"in_\#(start)",
-                "ended_at":\#(ended),"metadata":\#(metadata(user)),"items":\#(items(from: start, to: end))}
+                "start_date":\#(since ?? start),"ended_at":\#(ended),"metadata":\#(metadata(user)),
+                "items":\#(items(from: start, to: end))}
                 """#
         }
 

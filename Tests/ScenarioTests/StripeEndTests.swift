@@ -1,5 +1,6 @@
 import Foundation
 import Testing
+import Vocabulary
 
 /// The end of a subscription at Stripe, over HTTP. Oracle: what the database says of access and transfers.
 @Suite struct StripeEndTests {
@@ -80,5 +81,48 @@ import Testing
         #expect(after.keys.contains("user:ben") && !after.values.contains(true), "\(after)")
         let transfers = try relay.database.rows("SELECT from_holder, to_holder, ordinal FROM transfers")
         #expect(transfers == [["user:ada", "user:ben", "1"]])
+    }
+
+    /// `GET /v1/entitlements` of a user.
+    private static func entitlements(of user: String, at relay: Relay) throws -> [[String: Any]] {
+        let answer = try relay.ask("GET", "/v1/entitlements?user_id=\(user)&environment=PRODUCTION")
+        let json = try JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any]
+        return try #require(json?["data"] as? [[String: Any]], "\(answer.text)")
+    }
+
+    @Test("A subscription that is past due when its metadata first name a user is that user's to the end that is known")
+    func namedWhilePastDue() throws {
+        let relay = try Relay.running([], sources: [Stripe.source])
+        defer { relay.end() }
+        let (runs, over) = (Self.now + 10 * Self.day, Self.now - 30 * Self.day)
+        // Of the last two, the period before is known, by an event that comes before or after.
+        let rows: [(subscription: String, periodEnd: Int64, events: [String], end: Int64, isActive: Bool)] = [
+            ("sub_1", runs, ["named"], runs, true), ("sub_2", over, ["named"], over, false),
+            ("sub_3", over, ["created", "named"], over - 30 * Self.day, false),
+            ("sub_4", over, ["named", "created"], over - 30 * Self.day, false),
+        ]
+        for row in rows {
+            let customer = Stripe.Customer(id: "cus_" + row.subscription, subscription: row.subscription)
+            let start = row.periodEnd - 30 * Self.day
+            let since = start - 30 * Self.day
+            let events = [
+                "created": Stripe.event(
+                    "customer.subscription.created", id: "evt_created_" + row.subscription, at: since,
+                    customer.subscription("active", from: since, to: start, user: nil, since: since)),
+                "named": Stripe.event(
+                    "customer.subscription.updated", id: "evt_named_" + row.subscription, at: start + Self.day,
+                    customer.subscription("past_due", from: start, to: row.periodEnd, user: "ada", since: since),
+                    previous: #"{"metadata":{"user_id":null}}"#),
+            ]
+            for name in row.events { try Self.send(try #require(events[name]), to: relay) }
+        }
+        let found = try Self.entitlements(of: "ada", at: relay)
+        #expect(found.count == rows.count, "\(found)")
+        for row in rows {
+            let held = found.first { $0["purchase"] as? String == row.subscription } ?? [:]
+            #expect(held["until"] as? String == Timestamp(milliseconds: row.end * 1_000).iso8601, "\(row): \(held)")
+            #expect(held["active"] as? Bool == row.isActive, "\(row): \(held)")
+            #expect(held["overdue"] as? Bool == !row.isActive, "\(row): \(held)")
+        }
     }
 }
