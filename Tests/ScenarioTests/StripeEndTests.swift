@@ -125,4 +125,43 @@ import Vocabulary
             #expect(held["overdue"] as? Bool == !row.isActive, "\(row): \(held)")
         }
     }
+
+    /// By their bytes the former product and the former user would be the later ones.
+    @Test("Of two events of one second the one that changes the price or the user is the later one, in both orders")
+    func withinOneSecond() throws {
+        let relay = try Relay.running([], sources: [Stripe.source])
+        defer { relay.end() }
+        let start = Self.now - Self.day
+        for number in 0...1 {
+            func event(
+                _ name: String, _ id: String, _ customer: Stripe.Customer, user: String, previous: String? = nil
+            ) -> String {
+                Stripe.event(
+                    "customer.subscription." + name, id: "evt_\(id)_\(number)", at: start,
+                    customer.subscription("active", from: start, to: start + 30 * Self.day, user: user),
+                    previous: previous)
+            }
+            let former = Stripe.Customer(id: "cus_\(number)", subscription: "sub_\(number)", plan: "basic")
+            let upgraded = Stripe.Customer(id: "cus_\(number)", subscription: "sub_\(number)", plan: "a")
+            let named = Stripe.Customer(id: "cus_named_\(number)", subscription: "sub_named_\(number)")
+            let formerItems = former.items(from: start, to: start + 30 * Self.day)
+            let events = [
+                event("updated", "plain", former, user: "ada", previous: #"{"cancel_at_period_end":true}"#),
+                event("updated", "price", upgraded, user: "ada", previous: #"{"items":\#(formerItems)}"#),
+                event("created", "created", named, user: "u9"),
+                event("updated", "user", named, user: "u1", previous: #"{"metadata":{"user_id":"u9"}}"#),
+            ]
+            for body in number == 0 ? events : Array(events.reversed()) { try Self.send(body, to: relay) }
+            let stated = try relay.database.rows("SELECT product, plan FROM purchases WHERE key = 'sub_\(number)'")
+            #expect(stated == [["prod_a", "price_a"]], "order \(number)")
+            let access = try relay.database.access()["sub_named_\(number)"] ?? [:]
+            #expect(access["user:u1"] == true && access["user:u9"] == false, "order \(number): \(access)")
+        }
+        let transfers = try relay.database.rows(
+            """
+            SELECT p.key, t.from_holder, t.to_holder FROM transfers t JOIN purchases p ON p.id = t.purchase
+            WHERE p.key LIKE 'sub_named%' ORDER BY 1
+            """)
+        #expect(transfers == (0...1).map { ["sub_named_\($0)", "user:u9", "user:u1"] })
+    }
 }

@@ -42,7 +42,9 @@ struct StripeSubscription {
             statement.yieldsTransaction = true
         }
         if let kind, let status {
-            statement.facts = facts(kind, of: party, at: snapshot.createdAt.ranked(status.rank))
+            let isChange = kind == .gain && (details.priceChange != nil || snapshot.hasNewUser)
+            let rank: StripeRank = isChange ? .change : status.rank
+            statement.facts = facts(kind, of: party, at: snapshot.createdAt.ranked(rank))
         }
         return statement
     }
