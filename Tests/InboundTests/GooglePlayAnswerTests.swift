@@ -218,6 +218,26 @@ struct GooglePlayAnswerTests {
         #expect(named.transaction?.storeTransactionID == "GPA.3388-4471-9023-55182..0")
     }
 
+    @Test("The void of a former order says nothing of it, and takes nothing from what is known of it")
+    func voidedOrder() throws {
+        let (first, newest) = ("GPA.3388-4471-9023-55182", Fixtures.voidedOrder)
+        func voided(_ order: String, _ state: String) throws -> Event {
+            try googlePlay(Fixtures.voided(productType: "1", order: order), answered: Fixtures.state(state))
+        }
+        let former = try voided(first, "ACTIVE")
+        #expect(
+            former.transaction
+                == Transaction(
+                    storeTransactionID: first, storeOriginalTransactionID: first, purchasedAt: nil,
+                    effectiveNextRenewalAt: nil, offerType: nil, status: nil))
+        #expect(former.transactionAsOf == Event.yieldedTransaction && former.asOf == Fixtures.askedAt)
+        for state in ["ACTIVE", "EXPIRED"] {
+            let current = try voided(newest, state)
+            #expect(current.transaction?.effectiveNextRenewalAt == Fixtures.expiresAt)
+            #expect(current.transactionAsOf == Fixtures.askedAt)
+        }
+    }
+
     /// Oracle: `latestSuccessfulOrderId` in the reference of purchases.subscriptionsv2: a purchase by a promo code has
     /// none.
     @Test("A subscription without an order has its end all the same: its token stands for the payment")
