@@ -36,7 +36,7 @@ enum Stripe {
     struct Customer: Sendable {
         let id: String
         let subscription: String
-        /// Of which its price and its product are named.
+        /// Its price is `price_…` and its product `prod_…` with this.
         var plan = "1"
 
         /// - Parameter since: when it began; nil: with this period.
