@@ -79,7 +79,7 @@ package struct Event: Sendable {
     /// asked.
     package let asOf: Timestamp
     /// Whether what it says of its transaction yields to what any other event says of it: the vendor repeats what was
-    /// bought, and leaves out what has changed since.
+    /// bought, and leaves out what has changed since, or names the transaction alone.
     package let yieldsTransaction: Bool
     /// The time of what it states of its transaction: before that of any other event, if it yields.
     package var transactionAsOf: Timestamp { yieldsTransaction ? Self.yieldedTransaction : asOf }

@@ -218,6 +218,26 @@ struct GooglePlayAnswerTests {
         #expect(named.transaction?.storeTransactionID == "GPA.3388-4471-9023-55182..0")
     }
 
+    @Test("The void of a former order says nothing of it, and takes nothing from what is known of it")
+    func voidedOrder() throws {
+        let (first, newest) = ("GPA.3388-4471-9023-55182", Fixtures.voidedOrder)
+        func voided(_ order: String, _ state: String) throws -> Event {
+            try googlePlay(Fixtures.voided(productType: "1", order: order), answered: Fixtures.state(state))
+        }
+        let former = try voided(first, "ACTIVE")
+        #expect(
+            former.transaction
+                == Transaction(
+                    storeTransactionID: first, storeOriginalTransactionID: first, purchasedAt: nil,
+                    effectiveNextRenewalAt: nil, offerType: nil, status: nil))
+        #expect(former.transactionAsOf == Event.yieldedTransaction && former.asOf == Fixtures.askedAt)
+        for state in ["ACTIVE", "EXPIRED"] {
+            let current = try voided(newest, state)
+            #expect(current.transaction?.effectiveNextRenewalAt == Fixtures.expiresAt)
+            #expect(current.transactionAsOf == Fixtures.askedAt)
+        }
+    }
+
     /// Oracle: `latestSuccessfulOrderId` in the reference of purchases.subscriptionsv2: a purchase by a promo code has
     /// none.
     @Test("A subscription without an order has its end all the same: its token stands for the payment")
@@ -247,45 +267,6 @@ struct GooglePlayAnswerTests {
         #expect(voided.transaction?.storeTransactionID == order && voided.transaction?.effectiveNextRenewalAt == nil)
         let product = Fixtures.product("PURCHASED", [(key: "orderId", raw: nil)])
         #expect(try googlePlay(Fixtures.oneTimeProduct(1), answered: product).transaction == nil, "it has no end")
-    }
-
-    // MARK: Several products
-
-    @Test("A deferred change names the product of today, in either order")
-    func deferredChange() throws {
-        let today = Fixtures.item([(key: "deferredItemReplacement", raw: #"{"productId":"pro"}"#)])
-        for expiry in [nil, #""2027-10-31T08:00:05.377Z""#] as [String?] {
-            let later = Fixtures.item([(key: "productId", raw: "\"pro\""), (key: "expiryTime", raw: expiry)])
-            for items in [Fixtures.items(today, later), Fixtures.items(later, today)] {
-                let event = try googlePlay(
-                    Fixtures.subscription(9), answered: Fixtures.state("ACTIVE", items))
-                #expect(event.purchase?.product == "plus")
-                #expect(event.stated.map(\.until) == [Fixtures.expiresAt])
-            }
-        }
-    }
-
-    @Test("Of several products the one that lasts longest names the purchase, in either order")
-    func addOns() throws {
-        let plus = Fixtures.item()
-        let extra = Fixtures.item([
-            (key: "productId", raw: "\"extra\""), (key: "expiryTime", raw: "\"2026-10-20T00:00:00Z\""),
-        ])
-        let ended = Fixtures.item([
-            (key: "productId", raw: "\"ended\""), (key: "expiryTime", raw: "\"2026-01-01T00:00:00Z\""),
-        ])
-        for items in [
-            Fixtures.items(plus, extra, ended), Fixtures.items(ended, extra, plus), Fixtures.items(extra, plus, ended),
-        ] {
-            let event = try googlePlay(Fixtures.subscription(17), answered: Fixtures.state("ACTIVE", items))
-            #expect(event.purchase?.product == "plus")
-            #expect(event.stated.map(\.until) == [Fixtures.expiresAt])
-        }
-        let twin = Fixtures.item([(key: "productId", raw: "\"alpha\"")])
-        for items in [Fixtures.items(plus, twin), Fixtures.items(twin, plus)] {
-            let event = try googlePlay(Fixtures.subscription(17), answered: Fixtures.state("ACTIVE", items))
-            #expect(event.purchase?.product == "alpha")
-        }
     }
 
     // MARK: Holder and environment

@@ -160,7 +160,7 @@ struct StripeSubscriptionTests {
         Row(
             "updated", set: [("items", nextMonth)], before: #"{"items":\#(month),"latest_invoice":"in_0"}"#, "", .gain,
             until: Fixtures.nextEnd, "AUTO_RENEWING"),
-        Row("updated", before: #"{"metadata":{"user_id":"ben"}}"#, "", .gain, "AUTO_RENEWING"),
+        Row("updated", before: #"{"metadata":{"user_id":"ben"}}"#, "", .gain, rank: 2, "AUTO_RENEWING"),
         Row("updated", before: #"{"pause_collection":null}"#, "", .gain, "AUTO_RENEWING"),
         Row("updated", before: "{}", "", .gain, "AUTO_RENEWING"),
         Row("updated", "", .gain, "AUTO_RENEWING"),
@@ -168,7 +168,9 @@ struct StripeSubscriptionTests {
         Row("updated", set: status("unpaid"), before: #"{"metadata":{"a":"b"}}"#, "", .loss, rank: 0, "UNPAID"),
         Row("updated", set: status("past_due"), before: #"{"metadata":{"a":"b"}}"#, "", nil, nil),
         // While a payment is retried there is access to hand over.
-        Row("updated", set: status("past_due"), before: #"{"metadata":{"user_id":"ben"}}"#, "", .gain, nil),
+        Row(
+            "updated", set: status("past_due"), before: #"{"metadata":{"user_id":"ben"}}"#, "", .gain, rank: 2,
+            "ON_HOLD"),
     ]
 
     static let ends: [Row] = [
@@ -251,6 +253,30 @@ struct StripeSubscriptionTests {
         let began = try stripe(
             Fixtures.subscription("updated", Self.status("past_due"), previous: #"{"status":"active"}"#))
         #expect(began.transaction?.effectiveNextRenewalAt == Fixtures.time(Fixtures.end))
+    }
+
+    @Test("Who gets a subscription in an unpaid period has it to the end of that period, if no other end is known")
+    func namedInUnpaidPeriod() throws {
+        let since = Fixtures.start - 60 * 86_400
+        let starts: [(fields: BodyEdit.Fields, purchasedAt: Int64)] = [
+            ([("start_date", "\(since)")], since), ([], Fixtures.start),
+        ]
+        for (fields, purchasedAt) in starts {
+            let named = try stripe(
+                Fixtures.subscription(
+                    "updated", Self.status("past_due") + fields, previous: #"{"metadata":{"user_id":null}}"#))
+            #expect(
+                named.transaction
+                    == Transaction(
+                        storeTransactionID: "sub_1", storeOriginalTransactionID: "sub_1",
+                        purchasedAt: Fixtures.time(purchasedAt), effectiveNextRenewalAt: Fixtures.time(Fixtures.end),
+                        offerType: nil, status: "ON_HOLD"))
+            #expect(named.transactionAsOf == Event.yieldedTransaction && named.productAsOf == named.asOf)
+        }
+        let began = try stripe(
+            Fixtures.subscription(
+                "updated", Self.status("past_due"), previous: #"{"status":"active","metadata":{"user_id":null}}"#))
+        #expect(began.transaction?.storeTransactionID == "in_1" && began.transactionAsOf == began.asOf)
     }
 
     @Test("The rows have every documented event of a subscription")
@@ -400,15 +426,20 @@ struct StripeSubscriptionTests {
 
     // MARK: Within one second
 
-    @Test("Within one second an interruption yields to a gain, and a gain to the end")
+    @Test("Within one second an interruption yields to a gain, that to a change of price or user, and each to the end")
     func ties() throws {
-        func at(_ name: String, _ fields: BodyEdit.Fields) throws -> Timestamp? {
-            try stripe(Fixtures.subscription(name, fields)).facts.first?.at
+        func at(_ name: String, _ fields: BodyEdit.Fields, before previous: String? = nil) throws -> Timestamp? {
+            try stripe(Fixtures.subscription(name, fields, previous: previous)).facts.first?.at
         }
         let unpaid = try #require(try at("updated", Self.status("unpaid")))
         let active = try #require(try at("updated", []))
         let ended = try #require(try at("deleted", Self.status("canceled")))
-        #expect(unpaid < active && active < ended)
+        let formerPrice = #"{"items":\#(Fixtures.items(Fixtures.item("price_b")))}"#
+        let repriced = try #require(try at("updated", [], before: formerPrice))
+        let renamed = try #require(try at("updated", [], before: #"{"metadata":{"user_id":null}}"#))
+        #expect(unpaid < active && active < repriced && repriced == renamed && renamed < ended)
+        let lost = try at("updated", Self.status("unpaid"), before: formerPrice)
+        #expect(lost == unpaid, "what is lost has no later change")
         #expect(ended < Fixtures.time(Fixtures.at + 1), "the next second comes after all of them")
     }
 }

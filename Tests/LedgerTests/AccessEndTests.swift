@@ -243,6 +243,53 @@ struct AccessEndTests {
         }
     }
 
+    /// As Google Play states it: the void names an order, and the API answers for the newest alone.
+    @Test("The void of a former order changes neither begin nor end nor offer, in any order", arguments: [false, true])
+    func voidedFormerOrder(isOneBatch: Bool) async throws {
+        // Times are in days; without an end it is a void.
+        typealias Word = (id: String, first: String, at: Int64, until: Int64?, isDated: Bool)
+        let histories: [(words: [Word], begin: Int64)] = [
+            // The first order of a subscription that was renewed since.
+            ([("a", "a", -60, -30, true), ("a..0", "a", -30, 5, false), ("a", "a", -1, nil, false)], -60),
+            // A renewal of a plan in whose place another one came before: of neither the first order is known.
+            ([("b..9", "b", -80, 25, false), ("c..5", "c", -40, 5, false), ("c..3", "c", -1, nil, false)], -80),
+        ]
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let now = try ledger.now()
+            func at(_ days: Int64) -> Timestamp { now.advanced(byMilliseconds: days * 24 * Self.hour) }
+            func event(_ word: Word, _ environment: String) -> Event {
+                let until = word.until.map { at($0) }
+                var event = Event.sample(
+                    until == nil ? "VOIDED_PURCHASE" : "ACTIVATE", at: at(word.at), transaction: word.id,
+                    environment: environment,
+                    fact: until.map { Fact(kind: .gain, holder: user, at: at(word.at), until: $0) },
+                    yieldsTransaction: until == nil)
+                event.purchase = Purchase(
+                    key: "subs_1", kind: .subscription, store: "GOOGLE_PLAY_STORE", product: "gold", plan: "monthly",
+                    subscriptionID: nil)
+                event.transaction = Transaction(
+                    storeTransactionID: word.id, storeOriginalTransactionID: word.first,
+                    purchasedAt: word.isDated ? at(word.at) : nil, effectiveNextRenewalAt: until,
+                    offerType: word.isDated ? "INTRO_OFFER" : nil, status: until.map { _ in "AUTO_RENEWING" })
+                return event
+            }
+            for (number, history) in histories.enumerated() {
+                for (index, order) in permutations(history.words).enumerated() {
+                    let environment = "history\(number)order\(index)"
+                    let events = order.map { event($0, environment) }
+                    for batch in isOneBatch ? [events] : events.map({ [$0] }) { await daemon.record(batch) }
+                    let held = try await HolderLookup(pool: daemon.pool, leeways: Leeways([.leaving("shop", .none)]))
+                        .entitlements(of: .holder(user), in: LookupScope(environment: environment, source: nil)).entries
+                    #expect(held.count == 1 && held.first?.isActive == true, "\(order)")
+                    #expect(held.first?.until == at(5) && held.first?.startedAt == at(history.begin), "\(order)")
+                }
+            }
+            let first = "SELECT DISTINCT offer_type, status FROM transactions WHERE store_transaction_id = 'a'"
+            #expect(try ledger.psql(first) == "INTRO_OFFER|AUTO_RENEWING")
+        }
+    }
+
     /// A line of an import that names no transaction, beside webhooks of transactions of every kind. Days; the end that
     /// counts is that of what was stated last of the newest period.
     struct Unnamed: Sendable, CustomTestStringConvertible {

@@ -356,6 +356,29 @@ struct RepairTests {
         }
     }
 
+    @Test("A change that an earlier version dated a millisecond earlier is stated by it, too")
+    func datedEarlier() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let readings = Readings()
+            func change(_ milliseconds: Int64) -> Event {
+                let time = seconds(100).advanced(byMilliseconds: milliseconds)
+                let gain = Fact(
+                    kind: .gain, holder: .anonymous("customer"), at: time, until: seconds(1_000), isNamed: false)
+                return .sample(
+                    "CHANGED", at: seconds(100), vendorEventID: "change", source: "store",
+                    facts: [Fact(kind: .said, holder: user, at: time), gain])
+            }
+            let begin = Event.stating(.activate(user, seconds(0), until: seconds(1_000)), source: "store")
+            await ledger.record([begin, change(1)], by: daemon, readings)
+            readings.remember([change(2)])
+            let rebuilt = try await ledger.repair("subs_1", readings, by: daemon)
+            #expect(rebuilt.verdict == .rebuilt && rebuilt.missing.isEmpty, "\(rebuilt)")
+            #expect(rebuilt.access.isEmpty && rebuilt.transfers.isEmpty, "\(rebuilt)")
+            #expect(try await ledger.repair("subs_1", readings, by: daemon).verdict == .sound)
+        }
+    }
+
     @Test("A webhook that cannot be read any more is missing; a source without rules cannot be checked")
     func unreadable() async throws {
         try await TestLedger.run { ledger in

@@ -36,23 +36,29 @@ enum Stripe {
     struct Customer: Sendable {
         let id: String
         let subscription: String
+        /// Its price is `price_…` and its product `prod_…` with this.
+        var plan = "1"
 
+        /// - Parameter since: when it began; nil: with this period.
         func subscription(
-            _ status: String, from start: Int64, to end: Int64, user: String?, endedAt: Int64? = nil
+            _ status: String, from start: Int64, to end: Int64, user: String?, since: Int64? = nil,
+            endedAt: Int64? = nil
         ) -> String {
             let ended = endedAt.map { String($0) } ?? "null"
             return #"""
                 {"id":"\#(subscription)","object":"subscription","customer":"\#(id)","status":"\#(status)",
                 "cancel_at":null,"cancel_at_period_end":false,"trial_end":null,"latest_invoice":"in_\#(start)",
-                "ended_at":\#(ended),"metadata":\#(metadata(user)),"items":\#(items(from: start, to: end))}
+                "start_date":\#(since ?? start),"ended_at":\#(ended),"metadata":\#(metadata(user)),
+                "items":\#(items(from: start, to: end))}
                 """#
         }
 
         func items(from start: Int64, to end: Int64) -> String {
             #"""
             {"object":"list","data":[{"id":"si_1","object":"subscription_item","current_period_start":\#(start),
-            "current_period_end":\#(end),"quantity":1,"price":{"id":"price_1","object":"price","product":"prod_1",
-            "unit_amount":990,"currency":"eur","recurring":{"interval":"week","interval_count":1}}}]}
+            "current_period_end":\#(end),"quantity":1,"price":{"id":"price_\#(plan)","object":"price",
+            "product":"prod_\#(plan)","unit_amount":990,"currency":"eur",
+            "recurring":{"interval":"week","interval_count":1}}}]}
             """#
         }
 
@@ -64,7 +70,7 @@ enum Stripe {
             "subscription_details":{"subscription":"\#(subscription)","metadata":\#(metadata(user))}},
             "lines":{"object":"list","data":[{"object":"line_item","period":{"start":\#(start),"end":\#(end)},
             "parent":{"subscription_item_details":{"proration":false,"subscription":"\#(subscription)"}},
-            "pricing":{"price_details":{"price":"price_1","product":"prod_1"}}}]}}
+            "pricing":{"price_details":{"price":"price_\#(plan)","product":"prod_\#(plan)"}}}]}}
             """#
         }
 

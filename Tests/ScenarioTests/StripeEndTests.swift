@@ -1,5 +1,6 @@
 import Foundation
 import Testing
+import Vocabulary
 
 /// The end of a subscription at Stripe, over HTTP. Oracle: what the database says of access and transfers.
 @Suite struct StripeEndTests {
@@ -80,5 +81,87 @@ import Testing
         #expect(after.keys.contains("user:ben") && !after.values.contains(true), "\(after)")
         let transfers = try relay.database.rows("SELECT from_holder, to_holder, ordinal FROM transfers")
         #expect(transfers == [["user:ada", "user:ben", "1"]])
+    }
+
+    /// `GET /v1/entitlements` of a user.
+    private static func entitlements(of user: String, at relay: Relay) throws -> [[String: Any]] {
+        let answer = try relay.ask("GET", "/v1/entitlements?user_id=\(user)&environment=PRODUCTION")
+        let json = try JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any]
+        return try #require(json?["data"] as? [[String: Any]], "\(answer.text)")
+    }
+
+    @Test("A subscription that is past due when its metadata first name a user is that user's to the end that is known")
+    func namedWhilePastDue() throws {
+        let relay = try Relay.running([], sources: [Stripe.source])
+        defer { relay.end() }
+        let (runs, over) = (Self.now + 10 * Self.day, Self.now - 30 * Self.day)
+        // Of the last two, the period before is known, by an event that comes before or after.
+        let rows: [(subscription: String, periodEnd: Int64, events: [String], end: Int64, isActive: Bool)] = [
+            ("sub_1", runs, ["named"], runs, true), ("sub_2", over, ["named"], over, false),
+            ("sub_3", over, ["created", "named"], over - 30 * Self.day, false),
+            ("sub_4", over, ["named", "created"], over - 30 * Self.day, false),
+        ]
+        for row in rows {
+            let customer = Stripe.Customer(id: "cus_" + row.subscription, subscription: row.subscription)
+            let start = row.periodEnd - 30 * Self.day
+            let since = start - 30 * Self.day
+            let events = [
+                "created": Stripe.event(
+                    "customer.subscription.created", id: "evt_created_" + row.subscription, at: since,
+                    customer.subscription("active", from: since, to: start, user: nil, since: since)),
+                "named": Stripe.event(
+                    "customer.subscription.updated", id: "evt_named_" + row.subscription, at: start + Self.day,
+                    customer.subscription("past_due", from: start, to: row.periodEnd, user: "ada", since: since),
+                    previous: #"{"metadata":{"user_id":null}}"#),
+            ]
+            for name in row.events { try Self.send(try #require(events[name]), to: relay) }
+        }
+        let found = try Self.entitlements(of: "ada", at: relay)
+        #expect(found.count == rows.count, "\(found)")
+        for row in rows {
+            let held = found.first { $0["purchase"] as? String == row.subscription } ?? [:]
+            #expect(held["until"] as? String == Timestamp(milliseconds: row.end * 1_000).iso8601, "\(row): \(held)")
+            #expect(held["active"] as? Bool == row.isActive, "\(row): \(held)")
+            #expect(held["overdue"] as? Bool == !row.isActive, "\(row): \(held)")
+        }
+    }
+
+    /// By their bytes the former product and the former user would be the later ones.
+    @Test("Of two events of one second the one that changes the price or the user is the later one, in both orders")
+    func withinOneSecond() throws {
+        let relay = try Relay.running([], sources: [Stripe.source])
+        defer { relay.end() }
+        let start = Self.now - Self.day
+        for number in 0...1 {
+            func event(
+                _ name: String, _ id: String, _ customer: Stripe.Customer, user: String, previous: String? = nil
+            ) -> String {
+                Stripe.event(
+                    "customer.subscription." + name, id: "evt_\(id)_\(number)", at: start,
+                    customer.subscription("active", from: start, to: start + 30 * Self.day, user: user),
+                    previous: previous)
+            }
+            let former = Stripe.Customer(id: "cus_\(number)", subscription: "sub_\(number)", plan: "basic")
+            let upgraded = Stripe.Customer(id: "cus_\(number)", subscription: "sub_\(number)", plan: "a")
+            let named = Stripe.Customer(id: "cus_named_\(number)", subscription: "sub_named_\(number)")
+            let formerItems = former.items(from: start, to: start + 30 * Self.day)
+            let events = [
+                event("updated", "plain", former, user: "ada", previous: #"{"cancel_at_period_end":true}"#),
+                event("updated", "price", upgraded, user: "ada", previous: #"{"items":\#(formerItems)}"#),
+                event("created", "created", named, user: "u9"),
+                event("updated", "user", named, user: "u1", previous: #"{"metadata":{"user_id":"u9"}}"#),
+            ]
+            for body in number == 0 ? events : Array(events.reversed()) { try Self.send(body, to: relay) }
+            let stated = try relay.database.rows("SELECT product, plan FROM purchases WHERE key = 'sub_\(number)'")
+            #expect(stated == [["prod_a", "price_a"]], "order \(number)")
+            let access = try relay.database.access()["sub_named_\(number)"] ?? [:]
+            #expect(access["user:u1"] == true && access["user:u9"] == false, "order \(number): \(access)")
+        }
+        let transfers = try relay.database.rows(
+            """
+            SELECT p.key, t.from_holder, t.to_holder FROM transfers t JOIN purchases p ON p.id = t.purchase
+            WHERE p.key LIKE 'sub_named%' ORDER BY 1
+            """)
+        #expect(transfers == (0...1).map { ["sub_named_\($0)", "user:u9", "user:u1"] })
     }
 }

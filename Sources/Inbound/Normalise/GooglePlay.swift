@@ -70,6 +70,7 @@ package struct GooglePlay: SourceAdapter {
             // A redelivery repeats the body.
             isTimeRepeated: true,
             asOf: statement.statedAt,
+            yieldsTransaction: statement.yieldsTransaction,
             isIDOfSource: true,
             purchase: statement.purchase,
             transaction: statement.transaction,

@@ -163,12 +163,15 @@ private struct GooglePlayLineItem {
     }
 
     /// The item that names the product of the whole purchase: one whose period lasts, of these the one with the latest
-    /// end, of these the first by its product. Google defines no order.
+    /// end. After a deferred change the product that was replaced is still listed, with the same end: so then one that
+    /// renews, then one that has a plan. Of these the first by its product: Google defines no order.
     static func main(of items: [GooglePlayLineItem], at time: Timestamp) -> GooglePlayLineItem? {
         items.max { left, right in
             let (leftEnd, rightEnd) = (left.expiry ?? .distantPast, right.expiry ?? .distantPast)
             if (leftEnd > time) != (rightEnd > time) { return rightEnd > time }
             if leftEnd != rightEnd { return leftEnd < rightEnd }
+            if (left.renews == true) != (right.renews == true) { return right.renews == true }
+            if (left.plan == nil) != (right.plan == nil) { return right.plan != nil }
             return (right.product ?? "").utf8.lexicographicallyPrecedes((left.product ?? "").utf8)
         }
     }

@@ -73,6 +73,13 @@ struct GooglePlayStatement {
             status: isNewest || state == nil ? meaning.status : nil)
     }
 
+    /// A void of a former order names it, and the API answers for the newest alone: what was known of it still holds.
+    var yieldsTransaction: Bool {
+        guard let transaction else { return false }
+        return transaction.purchasedAt == nil && transaction.effectiveNextRenewalAt == nil
+            && transaction.offerType == nil && transaction.status == nil
+    }
+
     /// A subscription may have an end and no order: it was bought with a promo code. Its token stands for the payment,
     /// because the end of a purchase is that of a transaction.
     private var newestPayment: String? { state?.orderID ?? (state?.until == nil ? nil : notice.token?.name) }

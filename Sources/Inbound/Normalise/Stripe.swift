@@ -55,8 +55,8 @@ package struct Stripe: SourceAdapter {
             isTimeRepeated: true,
             // Within a second as its facts are.
             asOf: stated.facts.first?.at,
-            yieldsTransaction: stated.isOfInvoice,
-            yieldsProduct: stated.isOfInvoice,
+            yieldsTransaction: stated.yieldsTransaction,
+            yieldsProduct: stated.yieldsProduct,
             purchase: stated.purchase,
             transaction: stated.transaction,
             money: stated.money?.json,

@@ -42,7 +42,8 @@ struct StripeInvoice {
         let end = lines.compactMap(\.end).max()
         let meaning = try meaning(until: end)
         var statement = StripeStatement(
-            type: meaning.type, holder: StripeParty(user: user, anonymousID: customer).holder, isOfInvoice: true)
+            type: meaning.type, holder: StripeParty(user: user, anonymousID: customer).holder, yieldsTransaction: true,
+            yieldsProduct: true)
         guard let subscription else { return statement }
         // `invoice.payment_succeeded` says it again. A session that makes an invoice of no subscription says it itself.
         if snapshot.name == StripeNames.invoicePaid { statement.money = StripeMoney.ofInvoice(fields) }

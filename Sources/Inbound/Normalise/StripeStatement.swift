@@ -9,8 +9,10 @@ struct StripeStatement {
     var holder: Holder?
     var purchase: Purchase?
     var transaction: Transaction?
-    /// Whether the purchase's product and the transaction yield to what a subscription's event says of them.
-    var isOfInvoice = false
+    /// `Event.yieldsTransaction`.
+    var yieldsTransaction = false
+    /// `Event.yieldsProduct`.
+    var yieldsProduct = false
     /// What was paid or given back; nil: nothing is said of it. A price is no payment.
     var money: Money?
     var facts: [Fact] = []

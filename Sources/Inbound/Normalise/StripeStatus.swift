@@ -53,6 +53,8 @@ enum StripeRank: Int64 {
     /// A subscription that is unpaid or paused and active within one second is active.
     case interruption = 0
     case gain = 1
+    /// The price or the user has changed: an event of the same second that names the former ones is older.
+    case change = 2
     /// Nothing comes after the end of a subscription.
     case end = 999
 }

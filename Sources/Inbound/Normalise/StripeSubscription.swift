@@ -34,9 +34,17 @@ struct StripeSubscription {
         statement.purchase = Purchase(
             key: id, kind: .subscription, store: SharedWords.stripe, product: prices.first?.product,
             plan: prices.first?.id, subscriptionID: id)
-        statement.transaction = isOfUnpaidPeriod(details) ? nil : try transaction(of: id, meaning, details)
-        if let kind = meaning.fact ?? gain(of: party), let status {
-            statement.facts = facts(kind, of: party, at: snapshot.createdAt.ranked(status.rank))
+        let kind = meaning.fact ?? gain(of: party)
+        if !isOfUnpaidPeriod(details) {
+            statement.transaction = try transaction(of: id, meaning, details)
+        } else if kind == .gain {
+            statement.transaction = unpaidTransaction(of: id, meaning)
+            statement.yieldsTransaction = true
+        }
+        if let kind, let status {
+            let isChange = kind == .gain && (details.priceChange != nil || snapshot.hasNewUser)
+            let rank: StripeRank = isChange ? .change : status.rank
+            statement.facts = facts(kind, of: party, at: snapshot.createdAt.ranked(rank))
         }
         return statement
     }
@@ -54,7 +62,7 @@ struct StripeSubscription {
     }
 
     /// While a payment is retried the subscription has its access still: another user in its metadata gets it, to the
-    /// end that is known.
+    /// end that is known (`unpaidTransaction`).
     private func gain(of party: StripeParty) -> Fact.Kind? {
         snapshot.name == StripeNames.updated && status == .pastDue && party.user != nil && snapshot.hasNewUser
             ? .gain : nil
@@ -81,6 +89,19 @@ struct StripeSubscription {
             purchasedAt: periodStart,
             effectiveNextRenewalAt: end,
             offerType: isTrial ? SharedWords.Offer.freeTrial : SharedWords.Offer.none,
+            status: meaning.status)
+    }
+
+    /// The end of an unpaid period, for a user who gets the subscription in it: without any, access would have no end.
+    /// It counts only where nothing else is known: it is as old as the subscription, and yields.
+    private func unpaidTransaction(of id: String, _ meaning: EventMeaning) -> Transaction {
+        Transaction(
+            storeTransactionID: id,
+            storeOriginalTransactionID: id,
+            // API versions before 2019-10-17 have no `start_date`.
+            purchasedAt: fields.epoch("start_date") ?? fields.epoch("created"),
+            effectiveNextRenewalAt: end,
+            offerType: nil,
             status: meaning.status)
     }
 

@@ -46,9 +46,9 @@ enum AccessEnd {
     /// without an end.
     ///
     /// Where the time of purchase is not known, the newest known one of its renewals stands for it, else the first time
-    /// at which one of them was heard of or ended; of those alike the end decides. So renewals whose period is not
-    /// known to have begun (Google Play's) come behind a plan that was changed to in mid-period, and among themselves
-    /// in their order.
+    /// at which one of them was heard of or ended (`Event.yieldedTransaction` is no such time); of those alike the end
+    /// decides. So renewals whose period is not known to have begun (Google Play's) come behind a plan that was changed
+    /// to in mid-period, and among themselves in their order.
     ///
     /// An import's line may state an end without naming its transaction (`ImportLine.unnamedTransaction`). It is of no
     /// period of its own: it counts until a transaction is bought after it, or the newest one states, after it, an end
@@ -98,7 +98,7 @@ enum AccessEnd {
 
     private static let began: SQL = """
         coalesce(purchased_at_ms, max(purchased_at_ms) OVER renewals,
-            min(least(effective_next_renewal_at_ms - 1, as_of_ms)) OVER renewals)
+            min(least(effective_next_renewal_at_ms - 1, nullif(as_of_ms, 0))) OVER renewals, 0)
         """
 
     /// Whether access by the purchase `p` with the newest transaction `t` goes on, if it was granted.

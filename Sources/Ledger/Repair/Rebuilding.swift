@@ -37,10 +37,13 @@ struct Rebuilding {
         result.transfers = plan.transfers.filter { $0.purchase == id }
         for new in plan.events where new.purchase == id {
             for fact in new.event.facts {
-                if !fact.isNamed { result.namelessTimes.insert(fact.at) }
+                // As earlier versions dated it: a millisecond earlier (Stripe's changes), or as its event (Adapty's
+                // ends).
+                let before = fact.at.advanced(byMilliseconds: -1)
+                if !fact.isNamed { result.namelessTimes.formUnion([fact.at, before]) }
                 result.stated.insert(Statement(holder: fact.holder, at: fact.at))
                 if let other = fact.counterpart { result.stated.insert(Statement(holder: other, at: fact.at)) }
-                // As an earlier version dated it (Adapty's ends).
+                result.stated.insert(Statement(holder: fact.holder, at: before))
                 result.stated.insert(Statement(holder: fact.holder, at: new.event.occurredAt))
             }
             if let history = new.event.history.flatMap({ try? PurchaseState(bytes: $0.state) }) {
