@@ -95,22 +95,36 @@ struct TransferOracle {
         return (period(Array(known), takenBackAt: revocations) ?? .min) >= start
     }
 
+    private func isLost(_ holder: Holder, _ at: Int64) -> Bool {
+        statements.contains { $0.holder == holder && $0.at == at && !$0.isGain }
+    }
+
+    /// Whether one holder has it before the other: at one time, who loses it then, too.
+    private func isBefore(_ left: (at: Int64, holder: Holder), _ right: (at: Int64, holder: Holder)) -> Bool {
+        func place(_ point: (at: Int64, holder: Holder)) -> (Int64, Int, Holder) {
+            (point.at, isLost(point.holder, point.at) ? 0 : 1, point.holder)
+        }
+        return place(left) < place(right)
+    }
+
     /// A gain of U is a transfer H→U if the last point of anybody else before it is H's, U had none since, and H's
-    /// period reaches it.
+    /// period reaches it; but not if H is first known to have it at that very time, and no loss says that it was first.
     private func changes() -> [Pair: Int] {
         var changes: [Pair: Set<Int64>] = [:]
-        let points = points()
-        for gain in points where gain.isGain {
-            let others = points.filter { point in
-                point.holder != gain.holder
-                    && (point.at < gain.at || point.at == gain.at && point.holder < gain.holder)
-            }
-            guard let last = others.max(by: { ($0.at, $0.holder) < ($1.at, $1.holder) }) else { continue }
+        let points = points().map { (place: (at: $0.at, holder: $0.holder), isGain: $0.isGain) }
+        for (gain, isGain) in points where isGain {
+            let others = points.map(\.place).filter { $0.holder != gain.holder && isBefore($0, gain) }
+            guard let last = others.max(by: isBefore) else { continue }
             let isFirst = !points.contains { point in
-                point.holder == gain.holder && point.isGain && point.at < gain.at
-                    && (last.at < point.at || last.at == point.at && last.holder < point.holder)
+                point.place.holder == gain.holder && point.isGain && point.place.at < gain.at
+                    && isBefore(last, point.place)
             }
-            if isFirst, reaches(last.holder, gain.at) {
+            let before = points.map(\.place).filter { $0.holder != last.holder && isBefore($0, last) }.max(by: isBefore)
+            let start = points.map(\.place).filter { point in
+                point.holder == last.holder && (before.map { isBefore($0, point) } ?? true)
+            }.map(\.at).min()
+            let isKnownFirst = start != gain.at || isLost(last.holder, gain.at)
+            if isFirst, isKnownFirst, reaches(last.holder, gain.at) {
                 changes[Pair(from: last.holder, to: gain.holder), default: []].insert(gain.at)
             }
         }
@@ -135,7 +149,7 @@ struct TransferOracle {
                 words.append(Word(holder: gainer, at: at, isOn: true, isFree: isFree))
             }
         }
-        let newest = statements.filter(\.isGain).max { ($0.at, $0.holder) < ($1.at, $1.holder) }?.holder
+        let newest = statements.filter(\.isGain).max { isBefore(($0.at, $0.holder), ($1.at, $1.holder)) }?.holder
         for holder in Set(words.map(\.holder)) {
             let mine = words.filter { $0.holder == holder }
             let at = mine.map(\.at).max() ?? 0

@@ -46,6 +46,8 @@ class Tenure:
     """A run of one holder."""
 
     holder: str
+    # When it is first known to have it.
+    start: int
     # None: nothing says that it was ever given; it can hand over, never receive.
     first_gain: int | None
 
@@ -66,6 +68,15 @@ class Opinion:
 def order(holder: str) -> tuple[bool, bytes]:
     """At equal times anonymous holders come first, then ids by their bytes."""
     return holder.startswith("user:"), holder.encode()
+
+
+def place(holder: str, at: int, facts: list[Fact]) -> tuple[int, bool, tuple[bool, bytes]]:
+    """Where having it at a time comes in order. At one time whoever loses it then is first: another has it after."""
+    return at, not loses(holder, at, facts), order(holder)
+
+
+def loses(holder: str, at: int, facts: list[Fact]) -> bool:
+    return any(fact.loser == holder and fact.at == at for fact in facts)
 
 
 # MARK: From steps to facts
@@ -208,8 +219,11 @@ class World:
             for holder, (on, family) in registers(facts).items()}
         changes: dict[tuple[str, str], list[int]] = collections.defaultdict(list)
         for old, new in zip(line, line[1:]):
-            if new.first_gain is not None and reaches(old.holder, new.first_gain, followed):
-                changes[old.holder, new.holder].append(new.first_gain)
+            start = new.first_gain
+            # Of two that have it from one time on, only a loss says who was first.
+            is_after = start is not None and (old.start < start or loses(old.holder, start, followed))
+            if is_after and reaches(old.holder, start, followed):
+                changes[old.holder, new.holder].append(start)
         natives: dict[tuple[str, str], dict[str, set[int]]] = collections.defaultdict(
             lambda: collections.defaultdict(set))
         for fact in facts:
@@ -260,11 +274,10 @@ class World:
                 if on and not is_login:
                     self.facts[purchase].append(Fact(at, loser, winner, None, family=family, key=key, moved=True))
                 continue
-            gains = [fact for fact in facts if fact.winner and not fact.family
-                     and (fact.at < at or fact.winner == loser)]
-            newest = max(gains, key=lambda fact: (fact.at, order(fact.winner)), default=None)
+            followed = [fact for fact in facts if not fact.family and not fact.ends_only]
+            newest = newest_gain([fact for fact in followed if fact.at < at or fact.winner == loser], followed)
             # Whose access has ended can still hand over while the period lasts that was paid for.
-            periods = stated(loser, [fact for fact in facts if not fact.family and not fact.ends_only])
+            periods = stated(loser, followed)
             until = known_until(periods)
             if until == 1 << 62 and periods[-1][1] and periods[-1][3] < at:
                 # Paid for without a stated end: a loss that is no half of this ends it.
@@ -292,8 +305,8 @@ class World:
             known = self.before(purchase, at)
             if not self.is_shared(purchase):
                 # One holder alone, so it can only be a transfer: from the last that it was given to.
-                gains = [fact for fact in known if fact.winner and not fact.family and fact.at < at]
-                newest = max(gains, key=lambda fact: (fact.at, order(fact.winner)), default=None)
+                followed = [fact for fact in known if not fact.family and not fact.ends_only]
+                newest = newest_gain([fact for fact in followed if fact.at < at], followed)
                 if newest and newest.winner != targets[-1] and not is_one_time(self.steps, purchase):
                     self.move(scope, newest.winner, targets[-1], at, step["id"], only=purchase)
                 continue
@@ -405,6 +418,11 @@ def known_until(periods: list[tuple[int, int, bool, int]]) -> int | None:
     return latest
 
 
+def newest_gain(among: list[Fact], facts: list[Fact]) -> Fact | None:
+    gains = [fact for fact in among if fact.winner]
+    return max(gains, key=lambda fact: place(fact.winner, fact.at, facts), default=None)
+
+
 def reaches(holder: str, at: int, facts: list[Fact]) -> bool:
     """Whether the holder's period lasts to the next one's first gain. A loss counts up to a minute after that; what is
     said after it takes nothing back."""
@@ -425,9 +443,9 @@ def tenures(facts: list[Fact]) -> list[Tenure]:
             if loss and not revoked and (known is None or known < at - GRACE_MS):
                 points.append((at - GRACE_MS, holder, False))
     line: list[Tenure] = []
-    for at, holder, granted in sorted(points, key=lambda point: (point[0], order(point[1]))):
+    for at, holder, granted in sorted(points, key=lambda point: place(point[1], point[0], facts)):
         if not line or line[-1].holder != holder:
-            line.append(Tenure(holder, None))
+            line.append(Tenure(holder, at, None))
         if granted and line[-1].first_gain is None:
             line[-1].first_gain = at
     return line
