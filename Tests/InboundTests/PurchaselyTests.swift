@@ -103,6 +103,11 @@ import Vocabulary
         #expect(event.purchase?.kind == (name.hasPrefix("ONE_TIME_PURCHASE_") ? .oneTime : .subscription))
     }
 
+    /// The plan that ends may have been left for another one, which an ACTIVATE names.
+    @Test(arguments: Purchasely().knownEventNames) func onlyTheEndOfAPlanYieldsTheProduct(_ name: String) throws {
+        #expect(try event(body([("event_name", "\"\(name)\"")])).yieldsProduct == (name == "DEACTIVATE"))
+    }
+
     // MARK: Purchase and transaction
 
     @Test func theKeyIsTheFirstIDThatIsThere() throws {

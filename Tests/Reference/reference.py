@@ -158,9 +158,10 @@ def identity_of(step: dict) -> list[str]:
 
 def named_at(step: dict) -> int:
     """As of when the product is the purchase's. A change of product or of the renewal names the one before it, and so
-    does a refund of a past period: any other knows better."""
+    does a refund of a past period or the end of a plan that was left: any other knows better."""
     is_before = step["source"] in ("revenuecat", "adapty") and step["says"] == "note" or step.get("past_period")
     is_before = is_before or is_adaptys_end(step)
+    is_before = is_before or step["source"] == "purchasely" and step["says"] in ("loss", "revoked")
     return -(1 << 62) if is_before else step["at"]
 
 

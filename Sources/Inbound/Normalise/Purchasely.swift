@@ -30,6 +30,9 @@ package struct Purchasely: SourceAdapter {
             // "In case of retry that attribute will still be set with the time at the first try" (Purchasely, "Server
             // Events Attributes").
             isTimeRepeated: true,
+            // A plan that is left for another one ends by a DEACTIVATE, too ("Entitlement events", DEACTIVATE), often at
+            // the very time of the ACTIVATE of the new one (docs.purchasely.com/docs/entitlement-events).
+            yieldsProduct: name == PurchaselyNames.deactivate,
             purchase: purchase,
             transaction: try transaction(in: fields),
             money: money(in: fields, eventName: name).json,
