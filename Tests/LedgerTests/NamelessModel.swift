@@ -300,7 +300,9 @@ struct NamelessModel {
             if point.isGain, runs[runs.count - 1].firstGain == nil { runs[runs.count - 1].firstGain = point.at }
         }
         for (old, new) in zip(runs, runs.dropFirst()) {
-            guard let start = new.firstGain, old.start < start || isLost(old.holder, start) else { continue }
+            guard let start = new.firstGain,
+                old.start < start || isLost(old.holder, start) || moved.contains(where: { $0.at == start })
+            else { continue }
             let known = statements.filter {
                 $0.holder == old.holder && $0.at <= start + ($0.isGain ? 0 : minute)
             }

@@ -16,11 +16,14 @@ struct TransferOracle {
         var isGain: Bool
         var isRevoked: Bool
         var until: Int64
+        var plan: String?
     }
 
     private(set) var numbers: [Pair: Int] = [:]
     private(set) var access: [Holder: Access] = [:]
+    /// Without the losses of plans that were left.
     private var statements: Set<Statement> = []
+    private var all: Set<Statement> = []
     private let minute = Limits.ungrantedTenureMilliseconds
 
     init(_ facts: [Fact], kind: Purchase.Kind = .subscription) {
@@ -34,6 +37,7 @@ struct TransferOracle {
             if fact.kind == .transferred { transferred[pair, default: []].insert(fact.at.milliseconds) }
             if fact.kind == .received { received[pair, default: []].insert(fact.at.milliseconds) }
         }
+        statements = all.filter { $0.isGain || !isOfLeftPlan($0.holder, $0.at) }
         numbers = changes()
         for (pair, times) in transferred { numbers[pair] = max(numbers[pair] ?? 0, times.count) }
         for (pair, times) in received { numbers[pair] = max(numbers[pair] ?? 0, times.count) }
@@ -51,14 +55,34 @@ struct TransferOracle {
     private mutating func add(_ fact: Fact, _ loser: Holder?, _ gainer: Holder?) {
         let at = fact.at.milliseconds
         let isRevoked = fact.isRevoked && (loser == nil || gainer == nil)
+        let plan = fact.kind == .gain || fact.kind == .loss ? fact.plan : nil
         if let loser {
             let until = isRevoked ? at - 1 : max(fact.until?.milliseconds ?? 0, at + minute)
-            statements.insert(Statement(holder: loser, at: at, isGain: false, isRevoked: isRevoked, until: until))
+            all.insert(
+                Statement(holder: loser, at: at, isGain: false, isRevoked: isRevoked, until: until, plan: plan))
         }
         if let gainer {
             let until = isRevoked ? at - 1 : fact.until?.milliseconds ?? .max
-            statements.insert(Statement(holder: gainer, at: at, isGain: true, isRevoked: isRevoked, until: until))
+            all.insert(
+                Statement(holder: gainer, at: at, isGain: true, isRevoked: isRevoked, until: until, plan: plan))
         }
+    }
+
+    /// Whether the holder's loss at this time names another plan than the holder's newest gain, within the period that
+    /// this gain states.
+    private func isOfLeftPlan(_ holder: Holder, _ at: Int64) -> Bool {
+        let gains = all.filter { $0.isGain && $0.holder == holder && $0.at <= at }
+        let newest = gains.filter { $0.at == gains.map(\.at).max() }
+        guard let end = newest.map(\.until).max(), at < end, !newest.contains(where: \.isRevoked) else { return false }
+        let left = all.filter { !$0.isGain && $0.holder == holder && $0.at == at }.compactMap(\.plan)
+        return !left.isEmpty && newest.compactMap(\.plan).contains { !left.contains($0) }
+    }
+
+    /// Whether only losses of plans that were left are stated from the holder's newest gain on, the last at this time.
+    private func hasChangedPlan(_ holder: Holder, lastAt at: Int64) -> Bool {
+        guard let gain = all.filter({ $0.isGain && $0.holder == holder }).map(\.at).max() else { return false }
+        let losses = all.filter { !$0.isGain && $0.holder == holder && $0.at >= gain }.map(\.at)
+        return losses.contains(at) && losses.allSatisfy { isOfLeftPlan(holder, $0) }
     }
 
     /// How far the holder's period was known to last by these statements: the latest since the last revocation.
@@ -156,8 +180,9 @@ struct TransferOracle {
             let last = mine.filter { $0.at == at }
             let isOn = last.allSatisfy(\.isOn)
             let isFree = last.contains { $0.isOn == isOn && $0.isFree }
+            let isOnStill = isOn || !isFree && hasChangedPlan(holder, lastAt: at)
             access[holder] = Access(
-                isActive: isOn && (isFree || holder == newest), asOf: Timestamp(milliseconds: at))
+                isActive: isOnStill && (isFree || holder == newest), asOf: Timestamp(milliseconds: at))
         }
     }
 }

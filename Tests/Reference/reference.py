@@ -26,6 +26,8 @@ class Fact:
     until: int | None
     revoked: bool = False
     family: bool = False
+    # Which plan a gain begins or a loss ends.
+    plan: str | None = None
     # Ends the access of another id of somebody, and says nothing of whether it had the purchase.
     ends_only: bool = False
     # Which native announcements of a transfer it has.
@@ -121,6 +123,8 @@ def facts_of(step: dict) -> list[Fact]:
     # Adapty may date the end of a plan and the begin of the next alike: what begins is later.
     at = step["at"] - HAIR if is_adaptys_end(step) else step["at"]
     common = {"at": at, "until": step.get("until"), "family": is_shared, "key": step["id"]}
+    if step["source"] == "purchasely" and says in ("gain", "loss", "revoked"):
+        common["plan"] = step.get("plan", "monthly")
     if says == "gain":
         shared = [Fact(**common, loser=None, winner=sharer) for sharer in step.get("sharers", [])]
         together = [Fact(**common, loser=None, winner=second) for second in identity_of(step)]
@@ -211,18 +215,21 @@ class World:
 
     def exclusive(self, purchase: str, facts: list[Fact]) -> tuple[dict, dict, dict]:
         is_single = is_one_time(self.steps, purchase)
-        followed = [] if is_single else [fact for fact in facts if not fact.family and not fact.ends_only]
+        stated_all = [] if is_single else [fact for fact in facts if not fact.family and not fact.ends_only]
+        followed = [fact for fact in stated_all if not is_of_left_plan(fact, stated_all)]
         line = tenures(followed)
         newest = next((tenure.holder for tenure in reversed(line) if tenure.first_gain is not None), None)
         # The newest gain says it: a tenure that began ungranted may have been given since.
         access = {
-            holder: on and (is_single or family or holder == newest)
+            holder: (on or not family and has_changed_plan(holder, stated_all, facts))
+            and (is_single or family or holder == newest)
             for holder, (on, family) in registers(facts).items()}
         changes: dict[tuple[str, str], list[int]] = collections.defaultdict(list)
         for old, new in zip(line, line[1:]):
             start = new.first_gain
-            # Of two that have it from one time on, only a loss says who was first.
-            is_after = start is not None and (old.start < start or loses(old.holder, start, followed))
+            # Of two that have it from one time on, only a loss says who was first; a login says whom it moves.
+            is_after = start is not None and (old.start < start or loses(old.holder, start, followed)
+                                              or any(fact.moved and fact.at == start for fact in followed))
             if is_after and reaches(old.holder, start, followed):
                 changes[old.holder, new.holder].append(start)
         natives: dict[tuple[str, str], dict[str, set[int]]] = collections.defaultdict(
@@ -417,6 +424,26 @@ def known_until(periods: list[tuple[int, int, bool, int]]) -> int | None:
     for _, _, revoked, until in periods:
         latest = until if revoked or latest is None else max(latest, until)
     return latest
+
+
+def is_of_left_plan(loss: Fact, facts: list[Fact]) -> bool:
+    """Whether a loss names another plan than its holder's newest gain by then, within the period that this one states:
+    the holder left that plan for another one, and has the purchase still."""
+    if not loss.loser:
+        return False
+    gains = [fact for fact in facts if fact.winner == loss.loser and fact.at <= loss.at]
+    newest = [fact for fact in gains if fact.at == max(gain.at for gain in gains)]
+    left = {fact.plan for fact in facts if fact.loser == loss.loser and fact.at == loss.at} - {None}
+    return bool(left) and any(fact.plan and fact.plan not in left for fact in newest) and any(
+        fact.until is None or fact.until > loss.at for fact in newest)
+
+
+def has_changed_plan(holder: str, facts: list[Fact], all_facts: list[Fact]) -> bool:
+    """Whether what a holder lost since the newest gain were plans that it had left, and nothing was stated later."""
+    begun = max((fact.at for fact in facts if fact.winner == holder), default=None)
+    losses = [fact for fact in facts if fact.loser == holder and begun is not None and fact.at >= begun]
+    newest = max(fact.at for fact in all_facts if holder in (fact.loser, fact.winner))
+    return any(fact.at == newest for fact in losses) and all(is_of_left_plan(fact, facts) for fact in losses)
 
 
 def newest_gain(among: list[Fact], facts: list[Fact]) -> Fact | None:

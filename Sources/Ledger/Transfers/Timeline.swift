@@ -40,13 +40,14 @@ struct Timeline {
 
     init(_ state: PurchaseState) {
         let moved = EffectiveMoves(state)
-        take(state.reaching(moved.facts))
+        effects = moved.effects
+        take(state.reaching(state.withoutLeftPlans(moved.facts)))
         // A move is a transfer even if an ungranted tenure lies between the two.
         for passing in moved.passings where !passings.contains(passing) {
             passings.insert(passing, at: passings.firstIndex { $0.at > passing.at } ?? passings.endIndex)
         }
-        registers = moved.registers
-        effects = moved.effects
+        let isPlanned = !state.plans.isEmpty
+        registers = isPlanned ? moved.registers.map { state.counted($0, by: moved.facts) } : moved.registers
         own = state.own
         names = state.names + moved.names
     }
@@ -101,8 +102,9 @@ struct Timeline {
         }
         for (old, new) in zip(tenures, tenures.dropFirst()) {
             guard let start = new.firstGain, Self.reaches(old.holder, start, facts) else { continue }
-            // Who had it first, of two that were given it at one time, only a loss says.
-            if old.start == start, !facts.isLost(by: old.holder, at: start) { continue }
+            // Who had it first, of two that were given it at one time, only a loss says; moves have an order of theirs.
+            let isMoved = effects.contains { $0.move.at == start }
+            if old.start == start, !isMoved, !facts.isLost(by: old.holder, at: start) { continue }
             passings.append(Passing(pair: Pair(from: old.holder, to: new.holder), at: start))
         }
     }
