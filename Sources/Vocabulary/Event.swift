@@ -33,6 +33,10 @@ package struct Fact: Hashable, Sendable {
     package let isRevoked: Bool
     /// `is_family_shared` of this event.
     package let isFamilyShared: Bool
+    /// The id of the plan that a gain begins or a loss ends, from a vendor that ends a plan which was left for another
+    /// one by a loss of the whole purchase (Purchasely, docs.purchasely.com/docs/entitlement-events, DEACTIVATE: "a
+    /// subscription ends because of a plan change"). Nil: unknown, and a loss ends whatever there is.
+    package let plan: String?
     /// False: the event names no account, and `holder` is an anonymous one of the purchase's own. The fact is that of
     /// whoever was named last at or before it; only while nobody is, that of `holder`.
     package let isNamed: Bool
@@ -44,8 +48,8 @@ package struct Fact: Hashable, Sendable {
 
     package init(
         kind: Kind, holder: Holder, counterpart: Holder? = nil, at: Timestamp, until: Timestamp? = nil,
-        isRevoked: Bool = false, isFamilyShared: Bool = false, isNamed: Bool = true, endsAccessOnly: Bool = false,
-        isGiven: Bool = false
+        isRevoked: Bool = false, isFamilyShared: Bool = false, plan: String? = nil, isNamed: Bool = true,
+        endsAccessOnly: Bool = false, isGiven: Bool = false
     ) {
         self.kind = kind
         self.holder = holder
@@ -54,6 +58,7 @@ package struct Fact: Hashable, Sendable {
         self.until = until
         self.isRevoked = isRevoked
         self.isFamilyShared = isFamilyShared
+        self.plan = plan
         self.isNamed = isNamed
         self.endsAccessOnly = endsAccessOnly
         self.isGiven = isGiven && !isNamed

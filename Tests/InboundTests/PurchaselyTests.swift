@@ -32,7 +32,7 @@ import Vocabulary
             event.facts.first
                 == Fact(
                     kind: .gain, holder: .user("user-4"), at: Timestamp(milliseconds: 1_702_390_766_120),
-                    until: Timestamp(milliseconds: 1_702_390_991_777)))
+                    until: Timestamp(milliseconds: 1_702_390_991_777), plan: "monthly"))
         #expect(event.body == Array(PurchaselyFixtures.googleActivate.utf8))
     }
 
@@ -45,7 +45,9 @@ import Vocabulary
         #expect(oneTime.purchase?.key == "otp_lifetime0001")
         #expect(oneTime.purchase?.kind == .oneTime)
         #expect(oneTime.purchase?.subscriptionID == nil)
-        #expect(oneTime.facts.first == Fact(kind: .gain, holder: .anonymous("anon-1"), at: oneTime.occurredAt))
+        #expect(
+            oneTime.facts.first
+                == Fact(kind: .gain, holder: .anonymous("anon-1"), at: oneTime.occurredAt, plan: "lifetime"))
         #expect(loss.purchase == gain.purchase)
         #expect(loss.purchase?.kind == .subscription)
         #expect(loss.occurredAt == gain.occurredAt)
@@ -101,6 +103,11 @@ import Vocabulary
             }
         #expect(event.facts.first?.kind == kind)
         #expect(event.purchase?.kind == (name.hasPrefix("ONE_TIME_PURCHASE_") ? .oneTime : .subscription))
+    }
+
+    /// The plan that ends may have been left for another one, which an ACTIVATE names.
+    @Test(arguments: Purchasely().knownEventNames) func onlyTheEndOfAPlanYieldsTheProduct(_ name: String) throws {
+        #expect(try event(body([("event_name", "\"\(name)\"")])).yieldsProduct == (name == "DEACTIVATE"))
     }
 
     // MARK: Purchase and transaction
@@ -198,6 +205,16 @@ import Vocabulary
                 #expect(try event(body(fields)).facts.first?.counterpart == other)
             }
         }
+    }
+
+    /// A plan is what a gain begins and a loss ends; a native is about the purchase, whatever its plan.
+    @Test func anAccessEventNamesItsPlan() throws {
+        for name in ["ACTIVATE", "DEACTIVATE", "SUBSCRIPTION_TRANSFERRED", "SUBSCRIPTION_RECEIVED"] {
+            let fields = [("event_name", String?.some("\"\(name)\"")), ("plan", "\"monthly\"")]
+            let plan = try event(body(fields)).facts.first?.plan
+            #expect(plan == (name.hasSuffix("ACTIVATE") ? "monthly" : nil))
+        }
+        #expect(try event(body()).facts.first?.plan == nil)
     }
 
     @Test func readsStatusAndFamilySharing() throws {

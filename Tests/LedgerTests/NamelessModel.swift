@@ -188,7 +188,7 @@ struct NamelessModel {
     private func having(at time: Int64) -> Set<Holder> {
         if isOneTime { return Set(words.map(\.holder)).filter { isOn($0, at: time) } }
         let given = statements.filter { $0.isGain && $0.at <= time }
-        guard let last = given.max(by: { ($0.at, $0.holder) < ($1.at, $1.holder) })?.holder else { return [] }
+        guard let last = given.max(by: { isBefore(($0.at, $0.holder), ($1.at, $1.holder)) })?.holder else { return [] }
         return isOn(last, at: time) ? [last] : []
     }
 
@@ -221,7 +221,8 @@ struct NamelessModel {
             if !tried.links(about: install, at: at).contains(where: { $0.holder == to && $0.about == about }) { return }
         }
         let before = statements.filter { $0.isGain && $0.at < at }
-        guard !isOneTime, let from = before.max(by: { ($0.at, $0.holder) < ($1.at, $1.holder) })?.holder, from != to,
+        guard !isOneTime,
+            let from = before.max(by: { isBefore(($0.at, $0.holder), ($1.at, $1.holder)) })?.holder, from != to,
             isOn(from, at: at)
         else { return }
         let known = statements.filter {
@@ -238,6 +239,18 @@ struct NamelessModel {
     }
 
     // MARK: Tenures
+
+    private func isLost(_ holder: Holder, _ at: Int64) -> Bool {
+        statements.contains { $0.holder == holder && $0.at == at && !$0.isGain }
+    }
+
+    /// At one time, who loses it then comes first.
+    private func isBefore(_ left: (at: Int64, holder: Holder), _ right: (at: Int64, holder: Holder)) -> Bool {
+        func place(_ point: (at: Int64, holder: Holder)) -> (Int64, Int, Holder) {
+            (point.at, isLost(point.holder, point.at) ? 0 : 1, point.holder)
+        }
+        return place(left) < place(right)
+    }
 
     /// The end of the period known from statements of one holder, of which a revocation took back what was before it.
     private func lasting(_ statements: Set<Statement>, since revoked: Int64?, isStated: Bool = false) -> Int64? {
@@ -279,15 +292,17 @@ struct NamelessModel {
                 }
             }
         }
-        points.sort { ($0.at, $0.holder) < ($1.at, $1.holder) }
+        points.sort { isBefore(($0.at, $0.holder), ($1.at, $1.holder)) }
         var changes = moved
-        var runs: [(holder: Holder, firstGain: Int64?)] = []
+        var runs: [(holder: Holder, start: Int64, firstGain: Int64?)] = []
         for point in points {
-            if runs.last?.holder != point.holder { runs.append((point.holder, nil)) }
+            if runs.last?.holder != point.holder { runs.append((point.holder, point.at, nil)) }
             if point.isGain, runs[runs.count - 1].firstGain == nil { runs[runs.count - 1].firstGain = point.at }
         }
         for (old, new) in zip(runs, runs.dropFirst()) {
-            guard let start = new.firstGain else { continue }
+            guard let start = new.firstGain,
+                old.start < start || isLost(old.holder, start) || moved.contains(where: { $0.at == start })
+            else { continue }
             let known = statements.filter {
                 $0.holder == old.holder && $0.at <= start + ($0.isGain ? 0 : minute)
             }
@@ -302,7 +317,7 @@ struct NamelessModel {
     // MARK: Access
 
     private mutating func judgeAccess() {
-        let newest = statements.filter(\.isGain).max { ($0.at, $0.holder) < ($1.at, $1.holder) }?.holder
+        let newest = statements.filter(\.isGain).max { isBefore(($0.at, $0.holder), ($1.at, $1.holder)) }?.holder
         for holder in Set(words.map(\.holder)) {
             let at = words.filter { $0.holder == holder }.map(\.at).max() ?? 0
             let isReplaced = own[holder] != nil && words.contains { own[$0.holder] == nil && $0.at >= at }

@@ -465,6 +465,37 @@ struct RepairTests {
         }
     }
 
+    @Test("A change of plan that a version before took for an end is put right; a purchase without one is sound")
+    func plans() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let readings = Readings()
+            func events(_ old: String?, _ new: String?) -> [Event] {
+                func fact(_ kind: Fact.Kind, _ time: Int64, _ plan: String?) -> Fact {
+                    Fact(kind: kind, holder: user, at: seconds(time), until: seconds(1_000), plan: plan)
+                }
+                let begun = fact(.gain, 0, old)
+                return [
+                    .stating(begun), .stating(fact(.loss, 100, old)), .stating(fact(.gain, 100, new)),
+                    .stating(begun, purchase: "subs_2"), .stating(fact(.gain, 100, old), purchase: "subs_2"),
+                ]
+            }
+            // That version kept no plans; the bodies have them.
+            for event in events(nil, nil) { await daemon.record([event]) }
+            readings.remember(events("monthly", "yearly"))
+            let active =
+                "SELECT e.active FROM entitlements e JOIN purchases p ON p.id = e.purchase WHERE p.key = 'subs_1'"
+            #expect(try ledger.psql(active) == "f")
+            let report = try await ledger.repair("subs_1", readings, by: daemon)
+            #expect(report.verdict == .rebuilt && !report.isPartial, "\(report)")
+            #expect(try ledger.psql(active) == "t")
+            for purchase in ["subs_1", "subs_2"] {
+                let again = try await ledger.repair(purchase, readings, by: daemon)
+                #expect(again.verdict == .sound, "\(again)")
+            }
+        }
+    }
+
     @Test("While the repair runs, a webhook of the purchase waits for it")
     func locks() async throws {
         try await TestLedger.run { ledger in

@@ -74,6 +74,19 @@ struct TransferResolutionBoundsTests {
         }
     }
 
+    @Test("A loss that says which of two gains of one time came first is kept")
+    func tieOfGains() {
+        let (at, first, second) = (seconds(30 * Self.day), Holder.user("a"), Holder.user("b"))
+        let stray = Fact.deactivate(.user("c"), seconds(60 * Self.day))
+        let facts: [Fact] = [
+            .activate(second, seconds(0)), .activate(second, at), .deactivate(second, at), .activate(first, at),
+            .deactivate(second, seconds(31 * Self.day)), stray,
+        ]
+        let played = Playback(facts + [stray])
+        #expect(played.numbers == [Pair(from: second, to: first): 1] && played.voids.isEmpty)
+        #expect(played.access == TransferOracle(facts).access && played.access[first]?.isActive == true)
+    }
+
     @Test("Years of renewals and transfers, each webhook up to 20 days late: the same as without compaction")
     func compactedAsWhole() {
         var dice = Dice(state: 53)

@@ -16,11 +16,14 @@ struct TransferOracle {
         var isGain: Bool
         var isRevoked: Bool
         var until: Int64
+        var plan: String?
     }
 
     private(set) var numbers: [Pair: Int] = [:]
     private(set) var access: [Holder: Access] = [:]
+    /// Without the losses of plans that were left.
     private var statements: Set<Statement> = []
+    private var all: Set<Statement> = []
     private let minute = Limits.ungrantedTenureMilliseconds
 
     init(_ facts: [Fact], kind: Purchase.Kind = .subscription) {
@@ -34,6 +37,7 @@ struct TransferOracle {
             if fact.kind == .transferred { transferred[pair, default: []].insert(fact.at.milliseconds) }
             if fact.kind == .received { received[pair, default: []].insert(fact.at.milliseconds) }
         }
+        statements = all.filter { $0.isGain || !isOfLeftPlan($0.holder, $0.at) }
         numbers = changes()
         for (pair, times) in transferred { numbers[pair] = max(numbers[pair] ?? 0, times.count) }
         for (pair, times) in received { numbers[pair] = max(numbers[pair] ?? 0, times.count) }
@@ -51,14 +55,34 @@ struct TransferOracle {
     private mutating func add(_ fact: Fact, _ loser: Holder?, _ gainer: Holder?) {
         let at = fact.at.milliseconds
         let isRevoked = fact.isRevoked && (loser == nil || gainer == nil)
+        let plan = fact.kind == .gain || fact.kind == .loss ? fact.plan : nil
         if let loser {
             let until = isRevoked ? at - 1 : max(fact.until?.milliseconds ?? 0, at + minute)
-            statements.insert(Statement(holder: loser, at: at, isGain: false, isRevoked: isRevoked, until: until))
+            all.insert(
+                Statement(holder: loser, at: at, isGain: false, isRevoked: isRevoked, until: until, plan: plan))
         }
         if let gainer {
             let until = isRevoked ? at - 1 : fact.until?.milliseconds ?? .max
-            statements.insert(Statement(holder: gainer, at: at, isGain: true, isRevoked: isRevoked, until: until))
+            all.insert(
+                Statement(holder: gainer, at: at, isGain: true, isRevoked: isRevoked, until: until, plan: plan))
         }
+    }
+
+    /// Whether the holder's loss at this time names another plan than the holder's newest gain, within the period that
+    /// this gain states.
+    private func isOfLeftPlan(_ holder: Holder, _ at: Int64) -> Bool {
+        let gains = all.filter { $0.isGain && $0.holder == holder && $0.at <= at }
+        let newest = gains.filter { $0.at == gains.map(\.at).max() }
+        guard let end = newest.map(\.until).max(), at < end, !newest.contains(where: \.isRevoked) else { return false }
+        let left = all.filter { !$0.isGain && $0.holder == holder && $0.at == at }.compactMap(\.plan)
+        return !left.isEmpty && newest.compactMap(\.plan).contains { !left.contains($0) }
+    }
+
+    /// Whether only losses of plans that were left are stated from the holder's newest gain on, the last at this time.
+    private func hasChangedPlan(_ holder: Holder, lastAt at: Int64) -> Bool {
+        guard let gain = all.filter({ $0.isGain && $0.holder == holder }).map(\.at).max() else { return false }
+        let losses = all.filter { !$0.isGain && $0.holder == holder && $0.at >= gain }.map(\.at)
+        return losses.contains(at) && losses.allSatisfy { isOfLeftPlan(holder, $0) }
     }
 
     /// How far the holder's period was known to last by these statements: the latest since the last revocation.
@@ -95,22 +119,36 @@ struct TransferOracle {
         return (period(Array(known), takenBackAt: revocations) ?? .min) >= start
     }
 
+    private func isLost(_ holder: Holder, _ at: Int64) -> Bool {
+        statements.contains { $0.holder == holder && $0.at == at && !$0.isGain }
+    }
+
+    /// Whether one holder has it before the other: at one time, who loses it then, too.
+    private func isBefore(_ left: (at: Int64, holder: Holder), _ right: (at: Int64, holder: Holder)) -> Bool {
+        func place(_ point: (at: Int64, holder: Holder)) -> (Int64, Int, Holder) {
+            (point.at, isLost(point.holder, point.at) ? 0 : 1, point.holder)
+        }
+        return place(left) < place(right)
+    }
+
     /// A gain of U is a transfer H→U if the last point of anybody else before it is H's, U had none since, and H's
-    /// period reaches it.
+    /// period reaches it; but not if H is first known to have it at that very time, and no loss says that it was first.
     private func changes() -> [Pair: Int] {
         var changes: [Pair: Set<Int64>] = [:]
-        let points = points()
-        for gain in points where gain.isGain {
-            let others = points.filter { point in
-                point.holder != gain.holder
-                    && (point.at < gain.at || point.at == gain.at && point.holder < gain.holder)
-            }
-            guard let last = others.max(by: { ($0.at, $0.holder) < ($1.at, $1.holder) }) else { continue }
+        let points = points().map { (place: (at: $0.at, holder: $0.holder), isGain: $0.isGain) }
+        for (gain, isGain) in points where isGain {
+            let others = points.map(\.place).filter { $0.holder != gain.holder && isBefore($0, gain) }
+            guard let last = others.max(by: isBefore) else { continue }
             let isFirst = !points.contains { point in
-                point.holder == gain.holder && point.isGain && point.at < gain.at
-                    && (last.at < point.at || last.at == point.at && last.holder < point.holder)
+                point.place.holder == gain.holder && point.isGain && point.place.at < gain.at
+                    && isBefore(last, point.place)
             }
-            if isFirst, reaches(last.holder, gain.at) {
+            let before = points.map(\.place).filter { $0.holder != last.holder && isBefore($0, last) }.max(by: isBefore)
+            let start = points.map(\.place).filter { point in
+                point.holder == last.holder && (before.map { isBefore($0, point) } ?? true)
+            }.map(\.at).min()
+            let isKnownFirst = start != gain.at || isLost(last.holder, gain.at)
+            if isFirst, isKnownFirst, reaches(last.holder, gain.at) {
                 changes[Pair(from: last.holder, to: gain.holder), default: []].insert(gain.at)
             }
         }
@@ -135,15 +173,16 @@ struct TransferOracle {
                 words.append(Word(holder: gainer, at: at, isOn: true, isFree: isFree))
             }
         }
-        let newest = statements.filter(\.isGain).max { ($0.at, $0.holder) < ($1.at, $1.holder) }?.holder
+        let newest = statements.filter(\.isGain).max { isBefore(($0.at, $0.holder), ($1.at, $1.holder)) }?.holder
         for holder in Set(words.map(\.holder)) {
             let mine = words.filter { $0.holder == holder }
             let at = mine.map(\.at).max() ?? 0
             let last = mine.filter { $0.at == at }
             let isOn = last.allSatisfy(\.isOn)
             let isFree = last.contains { $0.isOn == isOn && $0.isFree }
+            let isOnStill = isOn || !isFree && hasChangedPlan(holder, lastAt: at)
             access[holder] = Access(
-                isActive: isOn && (isFree || holder == newest), asOf: Timestamp(milliseconds: at))
+                isActive: isOnStill && (isFree || holder == newest), asOf: Timestamp(milliseconds: at))
         }
     }
 }

@@ -124,6 +124,28 @@ struct TransferResolutionOrderTests {
         #expect(both.state == Playback([.activate(user, at), .deactivate(user, at)]).state)
     }
 
+    @Test("A transfer at the very time of a renewal or of the purchase: one transfer, whoever is first by id")
+    func transferWithRenewal() {
+        let at = seconds(1_000)
+        let start = seconds(0)
+        let holders = [anonymous, user, otherUser]
+        for from in holders {
+            for to in holders where to != from {
+                let gains: [Fact] = [.activate(from, at, until: Self.end), .activate(to, at, until: Self.end)]
+                let ends = [Fact.deactivate(from, at, until: Self.end)]
+                let natives = Array(Self.transfer(from, to, at: 1_000, offsets: [0, 0, 0, 0]).suffix(2))
+                let before = [Fact.activate(from, start, until: at)]
+                let histories: [[Fact]] = [gains + ends, before + gains + ends, before + [gains[0]] + natives]
+                for facts in histories {
+                    expectConfluence(facts, numbers: [Pair(from: from, to: to): 1])
+                    let access = Playback(facts).access
+                    #expect(access[to]?.isActive == true && access[from]?.isActive == false)
+                }
+                expectConfluence(gains, numbers: [:])
+            }
+        }
+    }
+
     @Test(
         "A late DEACTIVATE of the anonymous holder never revokes the user, a lost one leaves nobody with double access")
     func access() {

@@ -147,6 +147,7 @@ struct TransferResolutionWorldTests {
             counterpart: dice.chance(80) ? holders.randomElement(using: &dice) : nil, at: at,
             until: dice.chance(80)
                 ? at.advanced(byMilliseconds: Int64.random(in: -5...20, using: &dice) * 40_000) : nil,
-            isRevoked: dice.chance(10), isFamilyShared: dice.chance(10))
+            isRevoked: dice.chance(10), isFamilyShared: dice.chance(10),
+            plan: dice.chance(50) ? ["monthly", "yearly"].randomElement(using: &dice) : nil)
     }
 }

@@ -5,7 +5,7 @@ import random
 # What a history may draw beyond the plain; `run --leave-out NAME` leaves one out.
 FEATURES = ("family", "one-time", "kinds", "natives", "revoked", "sharers", "apphud-environment", "sessions-identify",
             "identity-webhooks", "restores", "ties", "expired", "late-moves", "products",
-            "years", "erasures", "login-natives")
+            "years", "erasures", "login-natives", "plans")
 # Of these, what is known to differ today: not drawn unless it is asked for.
 KNOWN = {
     "identity-webhooks": "the first identify ignores what webhooks said",
@@ -153,6 +153,8 @@ class Histories:
             step["seen_anonymous"] = self.rng.random() < 0.5
         if source == "purchasely":
             step["named"] = self.rng.random() < 0.7
+            if self.has("plans", 0.4):
+                step["plan"] = "yearly"
         return step
 
     def login(self) -> list[dict]:

@@ -26,6 +26,8 @@ class Fact:
     until: int | None
     revoked: bool = False
     family: bool = False
+    # Which plan a gain begins or a loss ends.
+    plan: str | None = None
     # Ends the access of another id of somebody, and says nothing of whether it had the purchase.
     ends_only: bool = False
     # Which native announcements of a transfer it has.
@@ -46,6 +48,8 @@ class Tenure:
     """A run of one holder."""
 
     holder: str
+    # When it is first known to have it.
+    start: int
     # None: nothing says that it was ever given; it can hand over, never receive.
     first_gain: int | None
 
@@ -66,6 +70,15 @@ class Opinion:
 def order(holder: str) -> tuple[bool, bytes]:
     """At equal times anonymous holders come first, then ids by their bytes."""
     return holder.startswith("user:"), holder.encode()
+
+
+def place(holder: str, at: int, facts: list[Fact]) -> tuple[int, bool, tuple[bool, bytes]]:
+    """Where having it at a time comes in order. At one time whoever loses it then is first: another has it after."""
+    return at, not loses(holder, at, facts), order(holder)
+
+
+def loses(holder: str, at: int, facts: list[Fact]) -> bool:
+    return any(fact.loser == holder and fact.at == at for fact in facts)
 
 
 # MARK: From steps to facts
@@ -110,6 +123,8 @@ def facts_of(step: dict) -> list[Fact]:
     # Adapty may date the end of a plan and the begin of the next alike: what begins is later.
     at = step["at"] - HAIR if is_adaptys_end(step) else step["at"]
     common = {"at": at, "until": step.get("until"), "family": is_shared, "key": step["id"]}
+    if step["source"] == "purchasely" and says in ("gain", "loss", "revoked"):
+        common["plan"] = step.get("plan", "monthly")
     if says == "gain":
         shared = [Fact(**common, loser=None, winner=sharer) for sharer in step.get("sharers", [])]
         together = [Fact(**common, loser=None, winner=second) for second in identity_of(step)]
@@ -147,9 +162,10 @@ def identity_of(step: dict) -> list[str]:
 
 def named_at(step: dict) -> int:
     """As of when the product is the purchase's. A change of product or of the renewal names the one before it, and so
-    does a refund of a past period: any other knows better."""
+    does a refund of a past period or the end of a plan that was left: any other knows better."""
     is_before = step["source"] in ("revenuecat", "adapty") and step["says"] == "note" or step.get("past_period")
     is_before = is_before or is_adaptys_end(step)
+    is_before = is_before or step["source"] == "purchasely" and step["says"] in ("loss", "revoked")
     return -(1 << 62) if is_before else step["at"]
 
 
@@ -199,17 +215,23 @@ class World:
 
     def exclusive(self, purchase: str, facts: list[Fact]) -> tuple[dict, dict, dict]:
         is_single = is_one_time(self.steps, purchase)
-        followed = [] if is_single else [fact for fact in facts if not fact.family and not fact.ends_only]
+        stated_all = [] if is_single else [fact for fact in facts if not fact.family and not fact.ends_only]
+        followed = [fact for fact in stated_all if not is_of_left_plan(fact, stated_all)]
         line = tenures(followed)
         newest = next((tenure.holder for tenure in reversed(line) if tenure.first_gain is not None), None)
         # The newest gain says it: a tenure that began ungranted may have been given since.
         access = {
-            holder: on and (is_single or family or holder == newest)
+            holder: (on or not family and has_changed_plan(holder, stated_all, facts))
+            and (is_single or family or holder == newest)
             for holder, (on, family) in registers(facts).items()}
         changes: dict[tuple[str, str], list[int]] = collections.defaultdict(list)
         for old, new in zip(line, line[1:]):
-            if new.first_gain is not None and reaches(old.holder, new.first_gain, followed):
-                changes[old.holder, new.holder].append(new.first_gain)
+            start = new.first_gain
+            # Of two that have it from one time on, only a loss says who was first; a login says whom it moves.
+            is_after = start is not None and (old.start < start or loses(old.holder, start, followed)
+                                              or any(fact.moved and fact.at == start for fact in followed))
+            if is_after and reaches(old.holder, start, followed):
+                changes[old.holder, new.holder].append(start)
         natives: dict[tuple[str, str], dict[str, set[int]]] = collections.defaultdict(
             lambda: collections.defaultdict(set))
         for fact in facts:
@@ -260,11 +282,10 @@ class World:
                 if on and not is_login:
                     self.facts[purchase].append(Fact(at, loser, winner, None, family=family, key=key, moved=True))
                 continue
-            gains = [fact for fact in facts if fact.winner and not fact.family
-                     and (fact.at < at or fact.winner == loser)]
-            newest = max(gains, key=lambda fact: (fact.at, order(fact.winner)), default=None)
+            followed = [fact for fact in facts if not fact.family and not fact.ends_only]
+            newest = newest_gain([fact for fact in followed if fact.at < at or fact.winner == loser], followed)
             # Whose access has ended can still hand over while the period lasts that was paid for.
-            periods = stated(loser, [fact for fact in facts if not fact.family and not fact.ends_only])
+            periods = stated(loser, followed)
             until = known_until(periods)
             if until == 1 << 62 and periods[-1][1] and periods[-1][3] < at:
                 # Paid for without a stated end: a loss that is no half of this ends it.
@@ -292,8 +313,8 @@ class World:
             known = self.before(purchase, at)
             if not self.is_shared(purchase):
                 # One holder alone, so it can only be a transfer: from the last that it was given to.
-                gains = [fact for fact in known if fact.winner and not fact.family and fact.at < at]
-                newest = max(gains, key=lambda fact: (fact.at, order(fact.winner)), default=None)
+                followed = [fact for fact in known if not fact.family and not fact.ends_only]
+                newest = newest_gain([fact for fact in followed if fact.at < at], followed)
                 if newest and newest.winner != targets[-1] and not is_one_time(self.steps, purchase):
                     self.move(scope, newest.winner, targets[-1], at, step["id"], only=purchase)
                 continue
@@ -405,6 +426,31 @@ def known_until(periods: list[tuple[int, int, bool, int]]) -> int | None:
     return latest
 
 
+def is_of_left_plan(loss: Fact, facts: list[Fact]) -> bool:
+    """Whether a loss names another plan than its holder's newest gain by then, within the period that this one states:
+    the holder left that plan for another one, and has the purchase still."""
+    if not loss.loser:
+        return False
+    gains = [fact for fact in facts if fact.winner == loss.loser and fact.at <= loss.at]
+    newest = [fact for fact in gains if fact.at == max(gain.at for gain in gains)]
+    left = {fact.plan for fact in facts if fact.loser == loss.loser and fact.at == loss.at} - {None}
+    return bool(left) and any(fact.plan and fact.plan not in left for fact in newest) and any(
+        fact.until is None or fact.until > loss.at for fact in newest)
+
+
+def has_changed_plan(holder: str, facts: list[Fact], all_facts: list[Fact]) -> bool:
+    """Whether what a holder lost since the newest gain were plans that it had left, and nothing was stated later."""
+    begun = max((fact.at for fact in facts if fact.winner == holder), default=None)
+    losses = [fact for fact in facts if fact.loser == holder and begun is not None and fact.at >= begun]
+    newest = max(fact.at for fact in all_facts if holder in (fact.loser, fact.winner))
+    return any(fact.at == newest for fact in losses) and all(is_of_left_plan(fact, facts) for fact in losses)
+
+
+def newest_gain(among: list[Fact], facts: list[Fact]) -> Fact | None:
+    gains = [fact for fact in among if fact.winner]
+    return max(gains, key=lambda fact: place(fact.winner, fact.at, facts), default=None)
+
+
 def reaches(holder: str, at: int, facts: list[Fact]) -> bool:
     """Whether the holder's period lasts to the next one's first gain. A loss counts up to a minute after that; what is
     said after it takes nothing back."""
@@ -425,9 +471,9 @@ def tenures(facts: list[Fact]) -> list[Tenure]:
             if loss and not revoked and (known is None or known < at - GRACE_MS):
                 points.append((at - GRACE_MS, holder, False))
     line: list[Tenure] = []
-    for at, holder, granted in sorted(points, key=lambda point: (point[0], order(point[1]))):
+    for at, holder, granted in sorted(points, key=lambda point: place(point[1], point[0], facts)):
         if not line or line[-1].holder != holder:
-            line.append(Tenure(holder, None))
+            line.append(Tenure(holder, at, None))
         if granted and line[-1].first_gain is None:
             line[-1].first_gain = at
     return line

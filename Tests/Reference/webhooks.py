@@ -82,7 +82,7 @@ class Writer:
             "api_version": 3, "event_name": name, "event_created_at_ms": self.ms(step["at"]),
             "environment": step.get("environment", "PRODUCTION"), "store": "APPLE_APP_STORE",
             "store_app_bundle_id": "com.example", "product": step.get("product", "premium"),
-            "plan": "monthly", "offer_type": "NONE",
+            "plan": step.get("plan", "monthly"), "offer_type": "NONE",
             "is_family_shared": step.get("family", False),
             "subscription_status": "REVOKED" if says == "revoked" else "AUTO_RENEWING",
             "store_transaction_id": self.name(step["purchase"]) + "-t",

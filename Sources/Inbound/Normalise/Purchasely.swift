@@ -30,10 +30,13 @@ package struct Purchasely: SourceAdapter {
             // "In case of retry that attribute will still be set with the time at the first try" (Purchasely, "Server
             // Events Attributes").
             isTimeRepeated: true,
+            // A plan that is left for another one ends by a DEACTIVATE, too, often at the very time of the new plan's
+            // ACTIVATE (docs.purchasely.com/docs/entitlement-events).
+            yieldsProduct: name == PurchaselyNames.deactivate,
             purchase: purchase,
             transaction: try transaction(in: fields),
             money: money(in: fields, eventName: name).json,
-            facts: purchase == nil ? [] : try facts(in: fields, eventName: name, holder: holder, at: occurredAt),
+            facts: try facts(in: fields, eventName: name, of: purchase, holder: holder, at: occurredAt),
             body: body)
     }
 
@@ -100,20 +103,22 @@ package struct Purchasely: SourceAdapter {
     /// What the event states about holders. `until` is only `effective_next_renewal_at`, which includes grace and
     /// deferral; without one there is no end.
     private func facts(
-        in fields: BodyFields, eventName: String, holder: Holder, at occurredAt: Timestamp
+        in fields: BodyFields, eventName: String, of purchase: Purchase?, holder: Holder, at occurredAt: Timestamp
     ) throws(Unreadable) -> [Fact] {
-        guard let kind = PurchaselyNames.factKind(of: eventName) else { return [] }
+        guard let purchase, let kind = PurchaselyNames.factKind(of: eventName) else { return [] }
         let counterpart: Holder? =
             switch kind {
             case .gain, .loss, .naming, .said, .passed: nil
             case .transferred: try counterpart("transferred_to", in: fields)
             case .received: try counterpart("transferred_from", in: fields)
             }
+        let plan = kind == .gain || kind == .loss ? purchase.plan : nil
         let fact = Fact(
             kind: kind, holder: holder, counterpart: counterpart, at: occurredAt,
             until: fields.purchaselyTime("effective_next_renewal_at"),
             isRevoked: try fields.text("subscription_status") == "REVOKED",
-            isFamilyShared: fields.flag("is_family_shared"))
+            isFamilyShared: fields.flag("is_family_shared"),
+            plan: plan)
         return [fact]
     }
 

@@ -291,11 +291,12 @@ extension [ErasedID] {
 extension PurchaseState {
     /// Everybody named in the state.
     var holders: Set<Holder> {
-        Set(
+        let holders = Set(
             facts.map(\.holder) + natives.flatMap { [$0.from, $0.to] } + registers.map(\.holder)
                 + announced.flatMap { [$0.from, $0.to] } + moves.flatMap { [$0.to] + ($0.from.map { [$0] } ?? []) }
                 + earlier.map(\.holder) + own.map(\.holder) + nameless.map(\.holder)
                 + names.flatMap { [$0.holder] + ($0.about.map { [$0] } ?? []) })
+        return holders.union(plans.map(\.holder))
     }
 
     /// Returns the same state with holders whom nobody knows: who held the purchase in between still decides who holds
@@ -328,6 +329,7 @@ extension PurchaseState {
                     at: fact.at, holder: name(fact.holder), isRevoked: fact.isRevoked, kind: fact.kind,
                     until: fact.until))
         }
+        for plan in plans { state.insert(plan.renamed(name(plan.holder))) }
         if period != nil { state.keepFirstGains() }
         for native in natives where name(native.from) != name(native.to) {
             state.insert(KeptNative(at: native.at, kind: native.kind, from: name(native.from), to: name(native.to)))

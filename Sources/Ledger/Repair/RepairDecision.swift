@@ -112,9 +112,9 @@ struct RepairDecision {
 
 extension PurchaseState {
     /// The states that say the same: while a daemon of an older version lives, moves are written as facts, or what a
-    /// store said as gains (`LedgerForm`).
+    /// store said as gains (`LedgerForm`). A version before recorded no plans.
     fileprivate var forms: [PurchaseState] {
-        if !mayLackName { return [self, withoutMoves()] }
+        if !mayLackName { return [self, withoutPlans, withoutMoves()] }
         var before = self
         before.names = namesWithoutSaid
         return [self, before]

@@ -171,7 +171,7 @@ extension PurchaseState {
     /// The same knowledge without what says who had the purchase when.
     fileprivate var withoutCourse: PurchaseState {
         var state = self
-        (state.facts, state.registers, state.earlier) = ([], [], [])
+        (state.facts, state.registers, state.earlier, state.plans) = ([], [], [], [])
         (state.moves, state.nameless, state.names) = ([], [], [])
         return state
     }

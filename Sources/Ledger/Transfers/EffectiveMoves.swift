@@ -161,27 +161,23 @@ struct EffectiveMoves {
     /// very time is the move itself, stated by a webhook too, and says nothing about the period. A period without a
     /// stated end is over with a loss that came too early to be half of the move.
     private func period(of holder: Holder, at time: Timestamp) -> Timestamp? {
+        let newest = known.facts.newestGain { $0.at < time || $0.at == time && $0.holder == holder }
+        guard newest?.holder == holder else { return nil }
         var until: Timestamp?
-        var isHolder = false
         /// What the newest loss after the last gain states.
         var ended: Timestamp?
-        for fact in known.facts where fact.at < time || fact.at == time && (fact.kind == .gain || fact.isRevoked) {
-            if fact.holder == holder {
-                until = fact.isRevoked ? fact.until : max(until ?? fact.until, fact.until)
-                if fact.kind == .gain { isHolder = true }
-                ended = fact.kind == .loss ? fact.until : nil
-            } else if fact.kind == .gain, fact.at < time {
-                isHolder = false
-            }
+        for fact in known.facts where fact.holder == holder {
+            guard fact.at < time || fact.at == time && (fact.kind == .gain || fact.isRevoked) else { continue }
+            until = fact.isRevoked ? fact.until : max(until ?? fact.until, fact.until)
+            ended = fact.kind == .loss ? fact.until : nil
         }
-        guard isHolder else { return nil }
         if until == Timestamp(milliseconds: .max), let ended, ended < time { return ended }
         return until
     }
 
     /// The holder at a time: under exclusive ownership there is at most one.
     private func soleHolder(at time: Timestamp) -> Holder? {
-        known.facts.last { $0.kind == .gain && $0.at < time }?.holder
+        known.facts.newestGain { $0.at < time }?.holder
     }
 
     /// The newest statement about a holder at or before a time; on equal times the loss, then the one that is free of
@@ -204,7 +200,7 @@ struct EffectiveMoves {
         let given =
             loss.isTenureFree
             ? (known.registers + known.earlier).filter { $0.isTenureFree && $0.isOn && $0.at <= loss.at }.map(\.holder)
-            : known.facts.last { $0.kind == .gain && $0.at <= loss.at }.map { [$0.holder] } ?? []
+            : known.facts.newestGain { $0.at <= loss.at }.map { [$0.holder] } ?? []
         return Set(given).filter { newestStatement(about: $0, at: loss.at)?.isOn ?? false }
     }
 }

@@ -86,12 +86,13 @@ extension PurchaseState {
             && facts.contains { $0.at == move.at && $0.kind == .loss && $0.holder == move.from ?? $0.holder }
     }
 
-    /// The same knowledge with every move made part of the facts.
+    /// The same knowledge with every move made part of the facts, and without plans.
     func withoutMoves() -> PurchaseState {
-        if moves.isEmpty, earlier.isEmpty, valueTimes.isEmpty, unknownLines.isEmpty { return self }
+        if moves.isEmpty, earlier.isEmpty, valueTimes.isEmpty, plans.isEmpty, unknownLines.isEmpty { return self }
         let timeline = Timeline(self)
         var next = self
         next.settle(movesMost: 0)
+        next.plans = []
         next.settleChanges(timeline)
         next.earlier = []
         next.valueTimes = [:]

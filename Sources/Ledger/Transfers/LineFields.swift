@@ -61,6 +61,17 @@ struct LineFields {
         Timestamp(milliseconds: try int(as: Int64.self))
     }
 
+    /// Reads a list, which may be empty.
+    private mutating func times() throws(PurchaseState.Unreadable) -> [Timestamp] {
+        let list = try word()
+        var times: [Timestamp] = []
+        if list.isEmpty { return times }
+        for text in list.split(separator: ",", omittingEmptySubsequences: false) {
+            times.append(Timestamp(milliseconds: try int(String(text))))
+        }
+        return times
+    }
+
     /// Whether the next field is the first of two words; any other word is an error.
     private mutating func isFirst(_ first: String, or second: String) throws(PurchaseState.Unreadable) -> Bool {
         let word = try word()
@@ -180,16 +191,21 @@ struct LineFields {
         PurchaseState.Period(at: try time(), isOn: try isFirst("on", or: "off"))
     }
 
+    /// The first of a line of plans, and the times of all.
+    mutating func plan() throws(PurchaseState.Unreadable) -> (first: NamedPlan, times: [Timestamp]) {
+        let kind: KeptFact.Kind = try isFirst("gain", or: "loss") ? .gain : .loss
+        let digest = try int(as: UInt32.self)
+        let times = try times()
+        guard let first = times.first, zip(times, times.dropFirst()).allSatisfy({ $0 < $1 }) else {
+            throw unreadable("out of order")
+        }
+        return (NamedPlan(holder: try holder(), kind: kind, digest: digest, at: first), times)
+    }
+
     mutating func pair() throws(PurchaseState.Unreadable) -> AnnouncedPair {
         let number = try int()
         let (changes, transferred, received) = (try int(), try int(), try int())
-        var voided: [Timestamp] = []
-        let list = try word()
-        if !list.isEmpty {
-            for text in list.split(separator: ",", omittingEmptySubsequences: false) {
-                voided.append(Timestamp(milliseconds: try int(String(text))))
-            }
-        }
+        let voided = try times()
         if number < 0 || voided != voided.sorted() { throw unreadable("out of order") }
         return AnnouncedPair(
             from: try holder(), to: try holder(), lastOrdinal: number, voided: voided, settledChanges: changes,

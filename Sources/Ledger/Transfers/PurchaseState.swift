@@ -23,6 +23,8 @@ package struct PurchaseState: Sendable, Equatable {
     /// What was announced, for each ordered pair of holders. Exclusive: the largest of three counts, and the voids.
     /// Shared: the natives.
     package internal(set) var announced: [AnnouncedPair] = []
+    /// Exclusive: the plans of those facts whose webhooks name one. Ascending.
+    package internal(set) var plans: [NamedPlan] = []
     /// The highest number announced for any pair that was forgotten (`pairsMax`): a new pair is numbered above it, so
     /// that no transfer id is ever used twice.
     package internal(set) var forgottenOrdinal = 0
@@ -51,6 +53,8 @@ package struct PurchaseState: Sendable, Equatable {
     /// Facts kept for one purchase. Beyond it the oldest is settled: its transfers stay counted, but no later webhook
     /// can pair with it any more. A purchase transferred in every billing period stays below it for years.
     package static let factsMax = 64
+    /// Plans kept for one purchase, one for each fact as a rule. Beyond it that of the oldest fact is unknown.
+    package static let plansMax = 64
     /// Native webhooks kept for one purchase. Beyond it the oldest is only counted; neither it nor an older one is
     /// announced again.
     package static let nativesMax = 32
@@ -183,6 +187,8 @@ struct FactReading {
     let isIgnored: Bool
     private(set) var facts: [KeptFact] = []
     private(set) var native: KeptNative?
+    /// The plan of its fact.
+    private(set) var plan: NamedPlan?
     /// How often the purchase has passed between two holders at least.
     private(set) var passed: (pair: Timeline.Pair, times: Int)?
     fileprivate(set) var registers: [Register] = []
@@ -247,6 +253,7 @@ struct FactReading {
             let kind: KeptNative.Kind = fact.kind == .transferred ? .transferred : .received
             native = KeptNative(at: fact.at, kind: kind, from: loser, to: gainer)
         }
+        if !isTenureFree { plan = NamedPlan(fact) }
     }
 }
 
@@ -316,6 +323,7 @@ extension PurchaseState {
         }
         if reading.naming != nil { expectNameless() }
         for fact in reading.facts { insert(fact) }
+        if let plan = reading.plan { insert(plan) }
         if let native = reading.native { insert(native) }
         record(reading.registers)
         if mayLackName, isNaming { for name in reading.names where !isOwn(name.holder) { insert(name) } }
@@ -351,6 +359,7 @@ extension PurchaseState {
     func freeOfTenures() -> PurchaseState {
         var next = self
         next.facts = []
+        next.plans = []
         next.registers = []
         let gains = natives.map { Register(holder: $0.to, at: $0.at, isOn: true, isTenureFree: true) }
         let stated = registers.map { Register(holder: $0.holder, at: $0.at, isOn: $0.isOn, isTenureFree: true) }

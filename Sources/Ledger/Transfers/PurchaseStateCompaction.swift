@@ -7,12 +7,15 @@ extension PurchaseState {
     /// - Parameter timeline: of the current facts.
     /// - Returns: the registers that were dropped.
     mutating func compact(_ timeline: Timeline) -> [Register] {
-        let (facts, moves, nameless) = (facts.count, moves.count, nameless.count)
+        let (facts, moves, nameless, plans) = (facts.count, moves.count, nameless.count, plans.count)
         settle()
         dropInnerFacts()
         if self.facts.count > Self.factsMax { dropInnerFacts(before: Timestamp(milliseconds: .max)) }
         dropOldestFacts()
-        if self.facts.count != facts || self.moves.count != moves || self.nameless.count != nameless {
+        dropPlans()
+        if self.facts.count != facts || self.moves.count != moves || self.nameless.count != nameless
+            || self.plans.count != plans
+        {
             settleChanges(timeline)
         }
         settleNatives()
@@ -38,7 +41,8 @@ extension PurchaseState {
     /// Drops a fact between two others of its holder, without another holder's in between, once no webhook can come
     /// between them: the later one is older than the retry horizon plus the minute by which a loss reaches back,
     /// counted from the newest event time, because there is no clock. The first gain of such a run stays: it makes the
-    /// tenure granted. A revocation stays: it changes the meaning of facts before it.
+    /// tenure granted. A revocation stays: it changes the meaning of facts before it. So does a loss at the very time
+    /// of another holder's gain: it says which of the two comes first; and a fact by which losses of plans are judged.
     /// - Parameter limit: drops those before this time instead: beyond the limit of facts, where the oldest ones, of a
     ///   holder before perhaps, say more.
     private mutating func dropInnerFacts(before limit: Timestamp? = nil) {
@@ -53,14 +57,24 @@ extension PurchaseState {
         for (index, fact) in facts.enumerated() {
             guard let previous = kept.last, index + 1 < facts.endIndex, facts[index + 1].at < horizon,
                 previous.holder == fact.holder, facts[index + 1].holder == fact.holder,
-                !previous.isRevoked, !fact.isRevoked, fact.kind == .loss || previous.kind == .gain
+                !previous.isRevoked, !fact.isRevoked, fact.kind == .loss || previous.kind == .gain,
+                !isAtOthersGain(fact), !isJudgedBy(fact, at: index)
             else {
                 kept.append(fact)
                 continue
             }
+            if isOfLeftPlan(fact, among: facts) { continue }
             kept[kept.endIndex - 1].until = max(previous.until, fact.until)
         }
+        let isShorter = kept.count < facts.count
         facts = kept
+        // By a loss that is gone nothing is judged any more.
+        if isShorter, !plans.isEmpty { dropInnerFacts(before: limit) }
+    }
+
+    private func isAtOthersGain(_ loss: KeptFact) -> Bool {
+        loss.kind == .loss
+            && facts.contains { $0.kind == .gain && $0.at == loss.at && $0.holder != loss.holder }
     }
 
     /// Drops the oldest facts beyond the limit. The newest gain stays, however old: it says who has the purchase.

@@ -17,12 +17,15 @@ import Vocabulary
 ///     nameless  AT  gain|loss  UNTIL|-  revoked|-  free|tenure  HOLDER
 ///     name      AT  gain|loss|naming|said|given  HOLDER
 ///     name      AT  link  HOLDER  OWN
+///     plan     gain|loss  DIGEST  AT,…  HOLDER      of those facts whose webhooks name one (`NamedPlan`)
 ///
 /// Lines of other kinds at the end are a newer version's: they are kept as they are. Version 1 has no checksum, no
 /// moves and no earlier statements; it is written while a daemon that reads nothing else lives (`LedgerForm`), with the
 /// moves as facts: that daemon would judge them so. Version 3 is that of a purchase whose events may name no account,
 /// whatever lives beside: versions of Posthouse that refuse it have no kind of source that makes such a purchase. For a
-/// version that reads no names `said` (`LedgerForm.saidNames`), those that count are written as `gain`.
+/// version that reads no names `said` (`LedgerForm.saidNames`), those that count are written as `gain`. Lines `plan`
+/// are the last for a version that does not know them: it keeps them as those of a newer one, perhaps longer than their
+/// facts, and judges each loss as if its plan were unknown.
 ///
 /// A line `told` is an `AnnouncedPair`: ORDINAL is its last one. Times are milliseconds since 1970. A holder is
 /// `user:ID` or `anon:ID`; in it a backslash, tab, newline and carriage return are written `\\`, `\t`, `\n`, `\r`, and
@@ -86,6 +89,12 @@ extension PurchaseState {
         for own in own { text.write(own) }
         for fact in nameless { text.write(fact) }
         for name in form < .saidNames ? namesWithoutSaid : names { text.write(name) }
+        var plans = plans[...]
+        while let first = plans.first {
+            let alike = plans.prefix { $0.isAlike(first) }
+            text.write(first, at: alike.map(\.at))
+            plans = plans.dropFirst(alike.count)
+        }
         return text.bytes + unknownLines
     }
 
@@ -194,6 +203,11 @@ extension PurchaseState {
             try fields.check(names.last.map { $0 < name } ?? true)
             names.append(name)
             return 12
+        case "plan":
+            let (first, times) = try fields.plan()
+            try fields.check(plans.last.map { $0 < first && !$0.isAlike(first) } ?? true)
+            plans += times.map { NamedPlan(holder: first.holder, kind: first.kind, digest: first.digest, at: $0) }
+            return 13
         default: return nil
         }
     }
@@ -318,6 +332,15 @@ extension LineWriter {
         }
         field(name.holder)
         if let about = name.about { field(about) }
+        end()
+    }
+
+    fileprivate mutating func write(_ plan: NamedPlan, at times: [Timestamp]) {
+        begin("plan")
+        field(plan.kind == .gain ? "gain" : "loss")
+        field(plan.digest)
+        field(times)
+        field(plan.holder)
         end()
     }
 

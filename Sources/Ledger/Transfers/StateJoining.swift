@@ -62,6 +62,7 @@ extension PurchaseState {
         let state = self
         for own in other.own { insert(own) }
         for fact in other.facts { insert(fact) }
+        for plan in other.plans { insert(plan) }
         for native in other.natives { insert(native) }
         record(other.registers + other.earlier)
         for name in other.names { insert(name) }

@@ -12,6 +12,8 @@ struct Timeline {
     /// A run of one holder.
     struct Tenure {
         let holder: Holder
+        /// When it is first known to have the purchase.
+        let start: Timestamp
         /// Its first gain; nil: ungranted.
         var firstGain: Timestamp?
     }
@@ -38,13 +40,14 @@ struct Timeline {
 
     init(_ state: PurchaseState) {
         let moved = EffectiveMoves(state)
-        take(state.reaching(moved.facts))
+        effects = moved.effects
+        take(state.reaching(state.withoutLeftPlans(moved.facts)))
         // A move is a transfer even if an ungranted tenure lies between the two.
         for passing in moved.passings where !passings.contains(passing) {
             passings.insert(passing, at: passings.firstIndex { $0.at > passing.at } ?? passings.endIndex)
         }
-        registers = moved.registers
-        effects = moved.effects
+        let isPlanned = !state.plans.isEmpty
+        registers = isPlanned ? moved.registers.map { state.counted($0, by: moved.facts) } : moved.registers
         own = state.own
         names = state.names + moved.names
     }
@@ -93,11 +96,15 @@ struct Timeline {
             if let last = tenures.indices.last, tenures[last].holder == point.holder {
                 if point.isGain, tenures[last].firstGain == nil { tenures[last].firstGain = point.at }
             } else {
-                tenures.append(Tenure(holder: point.holder, firstGain: point.isGain ? point.at : nil))
+                tenures.append(
+                    Tenure(holder: point.holder, start: point.at, firstGain: point.isGain ? point.at : nil))
             }
         }
         for (old, new) in zip(tenures, tenures.dropFirst()) {
             guard let start = new.firstGain, Self.reaches(old.holder, start, facts) else { continue }
+            // Who had it first, of two that were given it at one time, only a loss says; moves have an order of theirs.
+            let isMoved = effects.contains { $0.move.at == start }
+            if old.start == start, !isMoved, !facts.isLost(by: old.holder, at: start) { continue }
             passings.append(Passing(pair: Pair(from: old.holder, to: new.holder), at: start))
         }
     }
@@ -165,7 +172,7 @@ struct Timeline {
                 }
             }
         }
-        points.sort { $0.at != $1.at ? $0.at < $1.at : $0.holder < $1.holder }
+        points.sort { facts.isBefore(($0.at, $0.holder), ($1.at, $1.holder)) }
         return points
     }
 
@@ -189,6 +196,28 @@ struct Timeline {
             latest = fact.at > start ? max(latest ?? fact.until, fact.until) : fact.period(after: latest)
         }
         return latest.map { $0 >= start } ?? false
+    }
+}
+
+extension [KeptFact] {
+    /// The newest of those gains that are wanted: it says who has the purchase.
+    func newestGain(where isWanted: (KeptFact) -> Bool) -> KeptFact? {
+        let gains = filter { $0.kind == .gain && isWanted($0) }
+        return gains.max { isBefore(($0.at, $0.holder), ($1.at, $1.holder)) }
+    }
+
+    /// Orders the times at which holders have the purchase. At one time, whoever also loses it then comes first,
+    /// because another has it afterwards (a transfer together with a renewal, or with the purchase itself); then
+    /// anonymous holders, then by id.
+    func isBefore(_ left: (at: Timestamp, holder: Holder), _ right: (at: Timestamp, holder: Holder)) -> Bool {
+        if left.at != right.at { return left.at < right.at }
+        if left.holder == right.holder { return false }
+        let (isLeftLost, isRightLost) = (isLost(by: left.holder, at: left.at), isLost(by: right.holder, at: left.at))
+        return isLeftLost != isRightLost ? isLeftLost : left.holder < right.holder
+    }
+
+    func isLost(by holder: Holder, at time: Timestamp) -> Bool {
+        contains { $0.kind == .loss && $0.at == time && $0.holder == holder }
     }
 }
 

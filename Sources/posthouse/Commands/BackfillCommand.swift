@@ -2,6 +2,7 @@ import ArgumentParser
 import Configuration
 import JSONText
 import Ledger
+import Observing
 import Vocabulary
 
 struct BackfillCommand: AsyncParsableCommand {
