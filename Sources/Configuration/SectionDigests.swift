@@ -2,17 +2,21 @@ internal import Crypto
 internal import Vocabulary
 
 extension Configuration {
-    /// What the names of integrations begin with in `digests`; those of sources begin with another word.
+    /// What the names of integrations begin with in `digests`.
     package static let integrationPrefix = "integration "
+    /// What the names of sources begin with in `digests`.
+    package static let sourcePrefix = "source "
 
-    /// What the daemons of one ledger must have alike, because it decides which webhooks are recorded and how, and which
-    /// messages are made of them: a digest of 16 hex digits for each section (`integration crm`, `source shop`). No
-    /// secret goes into it, nor what may hold one: of a url the origin alone. What only this daemon does by it (limits,
-    /// times, what proves a source) may differ between daemons.
+    /// What the daemons of one ledger must have alike, because it decides which webhooks are recorded and how, which
+    /// messages are made of them, and what the API says of offers: a digest of 16 hex digits for each section
+    /// (`integration crm`, `source shop`, `subscription group premium`). No secret goes into it, nor what may hold one:
+    /// of a url the origin alone, and nothing of API tokens. What only this daemon does by it (limits, times, what
+    /// proves a source) may differ between daemons.
     package var digests: [String: String] {
         let ofIntegrations = integrations.map { (Self.integrationPrefix + $0.name, SectionDigest.of($0)) }
-        let ofSources = sources.map { ("source " + $0.name, SectionDigest.of($0)) }
-        return Dictionary(firstOf: ofIntegrations + ofSources)
+        let ofSources = sources.map { (Self.sourcePrefix + $0.name, SectionDigest.of($0)) }
+        let ofGroups = subscriptionGroups.map { ("subscription group " + $0.name, SectionDigest.of($0)) }
+        return Dictionary(firstOf: ofIntegrations + ofSources + ofGroups)
     }
 }
 
@@ -49,6 +53,8 @@ private enum SectionDigest {
         for (key, own) in source.settings.recording { values[key] = own }
         return digest(values)
     }
+
+    static func of(_ group: SubscriptionGroup) -> String { digest(["products": group.products]) }
 
     /// Each word behind its length, so that no two sections are written alike.
     private static func digest(_ values: [String: [String]]) -> String {

@@ -2,10 +2,9 @@ import Configuration
 package import Ledger
 
 /// Judges whether the daemons of one ledger are configured alike. Messages are made by the configuration of the daemon
-/// that records their event: where another daemon has an integration and this one has not, that integration misses them.
+/// that records their event: where another daemon has an integration and this one has not, that integration misses
+/// them.
 package enum DaemonConfigurationFindings {
-    /// Findings that are listed.
-    private static let listed = 8
     private static let advice = "make posthouse.toml alike on all hosts and reload each daemon"
 
     /// - Parameter daemons: the living ones that say how they are configured.
@@ -13,41 +12,55 @@ package enum DaemonConfigurationFindings {
         guard daemons.count > 1 else { return [] }
         let sections = Set(daemons.flatMap { $0.digests.keys }).sorted()
         let found = sections.flatMap { ofSection($0, daemons) }
-        guard !found.isEmpty else {
-            return [DoctorFinding(.configuration, .fine, "\(counted(daemons.count, "daemon")) are configured alike")]
+        guard found.isEmpty else { return found }
+        let all = counted(daemons.count, "daemon")
+        guard Set(daemons.map(\.version)).count == 1 else {
+            let text =
+                "\(all) have integrations, sources and subscription groups of the same names; whether these are "
+                + "configured alike is known once all daemons have the same version"
+            return [DoctorFinding(.configuration, .note, text)]
         }
-        let more = found.count - listed
-        guard more > 0 else { return found }
-        let rest = "the daemons differ in \(counted(more, "more place"))"
-        return Array(found.prefix(listed)) + [DoctorFinding(.configuration, .wrong, rest, do: advice)]
+        let text = "\(all) have the same integrations, sources and subscription groups"
+        return [DoctorFinding(.configuration, .fine, text)]
     }
 
     private static func ofSection(_ section: String, _ daemons: [DaemonConfiguration]) -> [DoctorFinding] {
+        let all = counted(daemons.count, "daemon")
         let having = daemons.filter { $0.digests[section] != nil }
+        let lacking = daemons.count - having.count
+        let isOne = lacking == 1
         // Another version may make another digest of the same section.
         let byVersion = Dictionary(grouping: having, by: \.version).values
         let ways = byVersion.reduce(0) { most, alike in max(most, Set(alike.map { $0.digests[section] }).count) }
+        func lacks(
+            _ state: DoctorFinding.State, _ consequence: String, do advice: String
+        ) -> [DoctorFinding] {
+            guard lacking > 0 else { return [] }
+            let text = "\(lacking) of \(all) \(isOne ? "has" : "have") no \(section): \(consequence)"
+            return [DoctorFinding(.configuration, state, text, do: advice)]
+        }
         func differs(_ consequence: String, do advice: String) -> [DoctorFinding] {
             guard ways > 1 else { return [] }
-            let text =
-                "\(having.count) of \(counted(daemons.count, "daemon")) have the \(section), configured in \(ways) ways: "
-                + consequence
+            let text = "\(having.count) of \(all) have the \(section), configured in \(ways) ways: \(consequence)"
             return [DoctorFinding(.configuration, .wrong, text, do: advice)]
         }
-        guard section.hasPrefix(Configuration.integrationPrefix) else {
-            // A source that one host alone has is no fault.
-            return differs("what is recorded depends on which of them takes it in", do: advice)
+        if section.hasPrefix(Configuration.integrationPrefix) {
+            let name = section.dropFirst(Configuration.integrationPrefix.count)
+            let backfill = "\(advice), then posthouse backfill \(name) --since the time when the first of them"
+            return lacks(
+                .wrong, "what \(isOne ? "it records" : "they record") is not sent there", do: "\(backfill) had it")
+                + differs(
+                    "what is sent there depends on which of them records or sends it",
+                    do: "\(backfill) was changed; it sends what was not sent, and nothing again that was sent to "
+                        + "another address or in another format")
         }
-        let backfill = "\(advice), then posthouse backfill \(section.dropFirst(Configuration.integrationPrefix.count))"
-        let lacking = daemons.count - having.count
-        let who = lacking == 1 ? ("has", "it records") : ("have", "they record")
-        let lacks = DoctorFinding(
-            .configuration, .wrong,
-            "\(lacking) of \(counted(daemons.count, "daemon")) \(who.0) no \(section): what \(who.1) is not sent there",
-            do: "\(backfill) --since the time when the first of them had it")
-        return (lacking > 0 ? [lacks] : [])
-            + differs(
-                "what is sent there depends on which of them records it",
-                do: "\(backfill) --since the time when the first of them was changed")
+        if section.hasPrefix(Configuration.sourcePrefix) {
+            // A host may have an address and sources of its own.
+            return lacks(.note, isOne ? "it answers its webhooks 404" : "they answer its webhooks 404", do: advice)
+                + differs("what is recorded depends on which of them takes it in", do: advice)
+        }
+        return lacks(
+            .wrong, "\(isOne ? "its" : "their") API does not know which products are in it", do: advice)
+            + differs("what the API says of it depends on which of them answers", do: advice)
     }
 }

@@ -19,8 +19,8 @@ import Testing
 
         """
 
-    /// Oracle: Python's hashlib. Written down, so that a change is seen: daemons of one version before and after it would
-    /// differ for nothing.
+    /// Oracle: Python's hashlib. Written down, so that a change is seen: daemons of one version before and after it
+    /// would differ for nothing.
     @Test func oneForEachSection() throws {
         #expect(
             try Self.digests(Harness.minimal) == [
@@ -89,6 +89,17 @@ import Testing
     ])
     func whatDecidesOfASource(_ kind: String, _ line: String) throws {
         #expect(try Self.source(kind, line) != Self.source(kind))
+    }
+
+    @Test func theProductsOfASubscriptionGroupDecide() throws {
+        func digests(_ products: String) throws -> [String: String] {
+            let group = "[[subscription_group]]\nname = \"premium\"\nproducts = [\(products)]\n"
+            return try Self.digests(Harness.minimal + group)
+        }
+        let before = try digests(#""month", "year""#)
+        #expect(Set(before.keys) == ["integration backend", "source purchasely", "subscription group premium"])
+        #expect(try digests(#""year", "month""#) == before)
+        #expect(try digests(#""month""#)["subscription group premium"] != before["subscription group premium"])
     }
 
     @Test func theKindAndTheAppsDecide() throws {

@@ -19,12 +19,13 @@ struct DaemonConfigurationFindingsTests {
         #expect(Self.found(["integration crm": "a"]) == [])
     }
 
-    @Test("Daemons that have the same are fine, also with no section at all")
+    @Test("Daemons that have the same are fine, also with no section at all; the line says what was compared")
     func alike() {
         let sections = ["integration crm": "a", "source shop": "b"]
         #expect(
             Self.found(sections, sections, sections) == [
-                DoctorFinding(.configuration, .fine, "3 daemons are configured alike")
+                DoctorFinding(
+                    .configuration, .fine, "3 daemons have the same integrations, sources and subscription groups")
             ])
         #expect(Self.found([:], [:]).map(\.state) == [.fine])
     }
@@ -54,50 +55,68 @@ struct DaemonConfigurationFindingsTests {
     @Test("An integration that daemons have in several ways is wrong, beside one that lacks it")
     func differing() {
         let backfill =
-            Self.remedy + ", then posthouse backfill crm --since the time when the first of them was changed"
+            Self.remedy + ", then posthouse backfill crm --since the time when the first of them was changed; it sends "
+            + "what was not sent, and nothing again that was sent to another address or in another format"
         let differs = DoctorFinding(
             .configuration, .wrong,
-            "3 of 4 daemons have the integration crm, configured in 2 ways: what is sent there depends on which of them "
-                + "records it", do: backfill)
+            "3 of 4 daemons have the integration crm, configured in 2 ways: what is sent there depends on which of "
+                + "them records or sends it", do: backfill)
         let found = Self.found(
             ["integration crm": "a"], ["integration crm": "b"], ["integration crm": "a"], [:])
         #expect(found.count == 2 && found.last == differs)
         #expect(found.first?.text.hasPrefix("1 of 4 daemons has no integration crm") == true)
     }
 
-    @Test("A source that daemons have in several ways is wrong; one that some do not have is no fault")
+    @Test("A source that daemons have in several ways is wrong; one that some do not have is a note")
     func sources() {
-        #expect(Self.found(["source shop": "a", "source play": "b"], ["source shop": "a"]).map(\.state) == [.fine])
+        let both = ["source play": "b", "source shop": "a"]
+        let one = ["source shop": "a"]
         #expect(
-            Self.found(["source shop": "a"], ["source shop": "b"], [:]) == [
+            Self.found(both, one) == [
                 DoctorFinding(
+                    .configuration, .note, "1 of 2 daemons has no source play: it answers its webhooks 404",
+                    do: Self.remedy)
+            ])
+        #expect(
+            Self.found(one, both, one).map(\.text) == [
+                "2 of 3 daemons have no source play: they answer its webhooks 404"
+            ])
+        let differing = Self.found(["source shop": "a"], ["source shop": "b"], [:])
+        #expect(differing.map(\.state) == [.note, .wrong])
+        #expect(
+            differing.last
+                == DoctorFinding(
                     .configuration, .wrong,
                     "2 of 3 daemons have the source shop, configured in 2 ways: what is recorded depends on which of "
-                        + "them takes it in", do: Self.remedy)
+                        + "them takes it in", do: Self.remedy))
+    }
+
+    @Test("A subscription group that daemons have in several ways, or that one lacks, is wrong")
+    func subscriptionGroups() {
+        let name = "subscription group premium"
+        let found = Self.found([name: "a"], [name: "b"], [:])
+        #expect(found.map(\.state) == [.wrong, .wrong] && found.allSatisfy { $0.advice == Self.remedy })
+        #expect(
+            found.map(\.text) == [
+                "1 of 3 daemons has no subscription group premium: its API does not know which products are in it",
+                "2 of 3 daemons have the subscription group premium, configured in 2 ways: what the API says of it "
+                    + "depends on which of them answers",
             ])
     }
 
     /// During an upgrade: it may digest a section otherwise, but it has it or not all the same.
-    @Test("Digests of two versions are not compared; what is lacking is found all the same")
+    @Test("Digests of two versions are not compared, which is said; what is lacking is found all the same")
     func versions() {
-        func found(_ old: [String: String]) -> [DoctorFinding.State] {
+        func found(_ old: [String: String]) -> [DoctorFinding] {
             DaemonConfigurationFindings.of([
                 DaemonConfiguration(version: "1", digests: old),
                 DaemonConfiguration(version: "2", digests: ["integration crm": "b"]),
-            ]).map(\.state)
+            ])
         }
-        #expect(found(["integration crm": "a"]) == [.fine])
-        #expect(found([:]) == [.wrong])
-    }
-
-    @Test("Of many differences some are listed, and how many more there are")
-    func many() {
-        let digests = Dictionary(uniqueKeysWithValues: (10...20).map { ("integration crm\($0)", "a") })
-        let found = Self.found(digests, [:])
-        #expect(found.count == 9 && found.allSatisfy { $0.state == .wrong && $0.advice != nil })
-        #expect(found.first?.text.contains("crm10") == true)
-        #expect(found.last?.text == "the daemons differ in 3 more places")
-        let eight = Self.found(digests.filter { $0.key < "integration crm18" }, [:])
-        #expect(eight.count == 8 && !eight.contains { $0.text.contains("more place") })
+        for digest in ["a", "b"] {
+            let alike = found(["integration crm": digest])
+            #expect(alike.map(\.state) == [.note] && alike[0].text.contains("of the same names"), "\(alike)")
+        }
+        #expect(found([:]).map(\.state) == [.wrong])
     }
 }

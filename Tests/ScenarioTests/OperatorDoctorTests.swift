@@ -99,7 +99,8 @@ import Vocabulary
         }
         try waitForDaemons(2, where: "configuration ? 'integration backend'")
         let alike = try ofDaemons(first, ended: 0)
-        #expect(alike.map(\.state) == ["fine"] && alike[0].text == "2 daemons are configured alike", "\(alike)")
+        let same = "2 daemons have the same integrations, sources and subscription groups"
+        #expect(alike.map(\.state) == ["fine"] && alike[0].text == same, "\(alike)")
 
         try second.configure([backend, crm])
         _ = try second.reload()
