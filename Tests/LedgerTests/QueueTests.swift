@@ -167,6 +167,20 @@ struct QueueTests {
         }
     }
 
+    /// After a restore that it was not stopped for.
+    @Test("A daemon that leaves ends no lease of another that has its number, nor what is leased under it")
+    func leavingAnothersLease() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            daemon.open("all")
+            await daemon.record((0..<3).map { .sample(purchase: "subs_\($0)") })
+            try ledger.psql("UPDATE daemons SET key = gen_random_uuid()")
+            try await daemon.queue.leave()
+            #expect(try ledger.psql("SELECT count(*) FROM daemons") == "1")
+            #expect(try ledger.psql("SELECT count(*) FROM deliveries WHERE leased_by IS NOT NULL") == "3")
+        }
+    }
+
     @Test("A message that cannot be read holds up no other one: it is put off and logged")
     func unreadable() async throws {
         try await TestLedger.run { ledger in

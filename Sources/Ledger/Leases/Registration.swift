@@ -43,7 +43,9 @@ package final class Registration: Sendable {
     }
 
     private let pool: Pool
-    private let key: Identifier?
+    /// Of this daemon's row, beside its id: after a restore that it was not stopped for, another daemon may have drawn
+    /// the id.
+    let key: Identifier?
     private let version: String
     private let clock: DatabaseClock
     private let leaseDuration: Duration

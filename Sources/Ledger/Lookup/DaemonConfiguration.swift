@@ -9,13 +9,19 @@ package struct DaemonConfiguration: Sendable, Hashable {
     /// By section of the configuration (`Configuration.digests`).
     package let digests: [String: String]
 
-    /// In place of what the daemon wrote before. One that is not registered writes nothing.
-    static let update = Statement<(Int64, [String], [String]), ()>(
+    /// In place of what the daemon wrote before, unless that is the same. Returns its row: one that is not registered
+    /// has none.
+    static let update = Statement<(Int64, Identifier?, [String], [String]), Int64>(
         "daemon_configuration_update",
         """
-        UPDATE daemons SET configuration = (
-            SELECT coalesce(jsonb_object_agg(section, digest), '{}') FROM unnest($2, $3) AS u (section, digest))
-        WHERE id = $1
+        WITH own AS MATERIALIZED (
+            SELECT id, configuration, (SELECT coalesce(jsonb_object_agg(section, digest), '{}')
+                                       FROM unnest($3, $4) AS u (section, digest)) AS wanted
+            FROM daemons WHERE id = $1 AND key IS NOT DISTINCT FROM $2),
+        written AS (
+            UPDATE daemons d SET configuration = own.wanted FROM own
+            WHERE d.id = own.id AND own.configuration IS DISTINCT FROM own.wanted)
+        SELECT id FROM own
         """)
 
     /// Of the daemons whose lease has not run out. Those of an older version do not say how they are configured.
@@ -31,17 +37,16 @@ package struct DaemonConfiguration: Sendable, Hashable {
         DaemonConfiguration(version: version, digests: Dictionary(firstOf: zip(sections, digests)))
     }
 
-    /// - Parameters:
-    ///   - digests: of all sections.
-    ///   - lease: of the daemon.
-    /// - Returns: whether it is there; false: the lease is gone.
+    /// - Parameter digests: of all sections.
+    /// - Returns: the lease under which they are there; nil: they are not, because the daemon has none.
     package static func write(
-        _ digests: [String: String], by lease: Int64, in pool: Pool
-    ) async throws(DatabaseError) -> Bool {
+        _ digests: [String: String], by registration: Registration, in pool: Pool
+    ) async throws(DatabaseError) -> Int64? {
+        guard let lease = registration.id else { return nil }
         let rows = digests.sorted { $0.key < $1.key }
-        let columns = (lease, rows.map(\.key), rows.map(\.value))
+        let columns = (lease, registration.key, rows.map(\.key), rows.map(\.value))
         return try await pool.withSession { session throws(DatabaseError) in
-            try session.execute(update, columns) > 0
+            try session.run(update, columns).first
         }
     }
 

@@ -4,13 +4,13 @@ package import Vocabulary
 /// What daemons write about their sources, for `status`.
 package enum SourceReports {
     /// The answers of the daemon's last minute. One that is not registered has none.
-    static let answers = Statement<(Int64, [String], [String], [Int64]), ()>(
+    static let answers = Statement<(Int64, Identifier?, [String], [String], [Int64]), ()>(
         "source_reports_answers",
         """
         UPDATE daemons SET answers = (
             SELECT jsonb_agg(jsonb_build_object('source', source, 'answer', answer, 'count', count))
-            FROM unnest($2, $3, $4) AS u (source, answer, count))
-        WHERE id = $1
+            FROM unnest($3, $4, $5) AS u (source, answer, count))
+        WHERE id = $1 AND key IS NOT DISTINCT FROM $2
         """)
 
     static let heard = Statement<[String], ()>(
@@ -30,7 +30,8 @@ package enum SourceReports {
             var written: Int64?
             if let daemon {
                 let columns = (
-                    daemon, rows.map(\.key.source), rows.map(\.key.kind.text), rows.map { Int64($0.value) }
+                    daemon, registration.key, rows.map(\.key.source), rows.map(\.key.kind.text),
+                    rows.map { Int64($0.value) }
                 )
                 if try session.execute(answers, columns) > 0 { written = daemon }
             }

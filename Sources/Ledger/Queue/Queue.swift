@@ -130,11 +130,12 @@ package struct Queue: Sendable {
     /// Gives every lease back and removes the registration. Nothing may be leased after it.
     package func leave() async throws {
         guard let lease = registration.id else { return }
+        let key = registration.key
         registration.leave()
         try await pool.withSession { session throws(DatabaseError) in
             try session.transaction { session throws(DatabaseError) in
-                _ = try session.execute(QueueStatements.giveBackAll, lease)
-                _ = try session.execute(QueueStatements.leave, lease)
+                _ = try session.execute(QueueStatements.giveBackAll, (lease, key))
+                _ = try session.execute(QueueStatements.leave, (lease, key))
             }
         }
         dispatchBuffer.dropAll()

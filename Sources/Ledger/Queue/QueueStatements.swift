@@ -49,7 +49,9 @@ enum QueueStatements {
     static let expirePredecessor = Statement<Identifier, Int64>(
         "queue_expire_predecessor", "DELETE FROM daemons WHERE key = $1 RETURNING id")
 
-    static let leave = Statement<Int64, ()>("queue_leave", "DELETE FROM daemons WHERE id = $1")
+    /// By the key, too, as `renew`.
+    static let leave = Statement<(Int64, Identifier?), ()>(
+        "queue_leave", "DELETE FROM daemons WHERE id = $1 AND key IS NOT DISTINCT FROM $2")
 
     /// Blocks of the table. A walk over the whole queue takes a step of them at a time, so that each of its statements
     /// takes the same time, however much waits. Steps are by place: whenever statistics say that the queue is empty,
@@ -99,9 +101,14 @@ enum QueueStatements {
         "queue_give_back_unknown",
         "UPDATE deliveries SET leased_by = NULL, due_at = now() WHERE id = ANY ($1) AND leased_by = $2")
 
-    /// Due anew: the walks of other daemons may have passed their due times (`ClaimCursor`).
-    static let giveBackAll = Statement<Int64, ()>(
-        "queue_give_back_all", "UPDATE deliveries SET leased_by = NULL, due_at = now() WHERE leased_by = $1")
+    /// Due anew: the walks of other daemons may have passed their due times (`ClaimCursor`). Where the id is another
+    /// daemon's, they are that one's.
+    static let giveBackAll = Statement<(Int64, Identifier?), ()>(
+        "queue_give_back_all",
+        """
+        UPDATE deliveries SET leased_by = NULL, due_at = now()
+        WHERE leased_by = $1 AND NOT EXISTS (SELECT FROM daemons WHERE id = $1 AND key IS DISTINCT FROM $2)
+        """)
 
     /// Unblocks blocked deliveries with nothing before them, of which there should be none, and those of the
     /// integrations `$3`, whose configuration gave up their order.
