@@ -177,7 +177,7 @@ package final class Dispatcher: Sendable {
                 let lane = bound.lane.value
                 lane.apply(breaker, readAt: readAt)
                 if let pause {
-                    Self.pause(lane, reason: pause, observe)
+                    Self.pause(lane, reason: pause, beganNow: false, observe)
                 } else if lane.mayOpen(readAt: readAt) {
                     if lane.isPaused { observe(.integrationResumed(integration: lane.route.integration.name)) }
                     lane.open()
@@ -193,12 +193,13 @@ package final class Dispatcher: Sendable {
 
     private func pause(_ row: Int32, reason: String) {
         guard let bound = lanes[row] else { return }
-        bound.loop.execute { [observe] in Self.pause(bound.lane.value, reason: reason, observe) }
+        bound.loop.execute { [observe] in Self.pause(bound.lane.value, reason: reason, beganNow: true, observe) }
     }
 
     /// Logs it once for each lane, whoever paused the integration and whether the poll or an answer finds it first.
-    private static func pause(_ lane: Lane, reason: String, _ observe: Observer) {
-        if lane.pause() { observe(.integrationPaused(integration: lane.route.integration.name, reason: reason)) }
+    private static func pause(_ lane: Lane, reason: String, beganNow: Bool, _ observe: Observer) {
+        guard lane.pause(reason, beganNow: beganNow) else { return }
+        observe(.integrationPaused(integration: lane.route.integration.name, reason: reason))
     }
 
     // MARK: Stopping

@@ -46,7 +46,7 @@ final class Lane {
     /// Whether the lane is open and receives deliveries; false for a new lane until `open`.
     private(set) var isRunning = false
     /// Whether it is closed because its integration is paused; `open` ends that.
-    private(set) var isPaused = false
+    var isPaused: Bool { state.pauseReason != nil }
     /// Neither running nor ending, and not closed after `readAt`.
     func mayOpen(readAt: NIODeadline) -> Bool { !isRunning && !isStopping && state.mayReopen(readAt: readAt) }
     var underWay: Int { state.underWay }
@@ -58,7 +58,6 @@ final class Lane {
         state.reopen()
         generation += 1
         isRunning = true
-        isPaused = false
         let bound = NIOLoopBound(self, eventLoop: loop)
         dispatchBuffer.open(route.row) { [loop] deliveries in
             loop.execute { bound.value.receive(deliveries) }
@@ -232,22 +231,26 @@ final class Lane {
 
     // MARK: Closing
 
-    /// Closes it because its integration is paused.
-    /// - Returns: whether that is new to it.
-    func pause() -> Bool {
-        if isPaused { return false }
-        isPaused = true
-        close()
-        return true
+    /// Closes it because its integration is paused (`LaneState.pause`).
+    /// - Returns: whether it was not paused for that reason before.
+    func pause(_ reason: String, beganNow: Bool) -> Bool {
+        let (waited, isNew) = state.pause(reason, beganNow: beganNow, at: .now())
+        stopReceiving()
+        giveBack(waited)
+        return isNew
     }
 
-    /// Closes a paused, removed or stopping lane: it accepts and starts nothing more, and gives back what waits.
+    /// Closes a removed or stopping lane: it accepts and starts nothing more, and gives back what waits.
     func close() {
+        stopReceiving()
+        giveBack(state.close(at: .now()))
+    }
+
+    private func stopReceiving() {
         loop.preconditionInEventLoop()
         // A replaced lane closes once more as it drains: by then its place in the dispatch buffer is its successor's.
         if isRunning { dispatchBuffer.close(route.row) }
         isRunning = false
-        giveBack(state.close(at: .now()))
     }
 
     /// Closes for good: another lane replaces it, or none does.

@@ -29,6 +29,8 @@ struct LaneState {
     var mayStartAttempts = true
     /// When the lane was last closed.
     private var closedAt: NIODeadline?
+    /// Why its integration is paused, where it was closed for that; `reopen` ends it.
+    private(set) var pauseReason: String?
     let concurrency: Int
     private var breaker: Breaker
     private var rate: RateSlots?
@@ -156,6 +158,19 @@ struct LaneState {
         return empty()
     }
 
+    /// Closes the lane because its integration is paused.
+    /// - Parameter beganNow: an answer has just begun the pause, so that nothing which was read before counts. One that
+    ///   a poll has read changes nothing where the lane is paused already.
+    /// - Returns: what waited, to be given back, and whether it was not paused for that reason before.
+    mutating func pause(
+        _ reason: String, beganNow: Bool, at now: NIODeadline
+    ) -> (waited: [Delivery], isNew: Bool) {
+        if pauseReason != nil, !beganNow { return ([], false) }
+        let isNew = reason != pauseReason
+        pauseReason = reason
+        return (close(at: now), isNew)
+    }
+
     /// Empties the lane because the lease is lost: what is returned is not this daemon's any more.
     mutating func forget() -> [Delivery] { empty() }
 
@@ -172,6 +187,7 @@ struct LaneState {
 
     mutating func reopen() {
         isAccepting = true
+        pauseReason = nil
         mayHaveBacklog = true
     }
 }

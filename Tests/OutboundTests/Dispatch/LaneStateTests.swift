@@ -125,6 +125,26 @@ struct LaneStateTests {
         #expect(lane.mayReopen(readAt: Self.now + .seconds(1)))
     }
 
+    @Test("A pause that an answer begins while the lane is still paused closes it anew, and is new by its reason")
+    func pausedAnew() {
+        var lane = Self.lane(concurrency: 1)
+        func pause(_ reason: String, after seconds: Int64, beganNow: Bool) -> Bool {
+            lane.pause(reason, beganNow: beganNow, at: Self.now + .seconds(seconds)).isNew
+        }
+        func mayReopen(readAfter seconds: Int64) -> Bool { lane.mayReopen(readAt: Self.now + .seconds(seconds)) }
+        _ = lane.add(deliveries(1...2))
+        let first = lane.pause("paused by hand", beganNow: false, at: Self.now + .seconds(1))
+        #expect(first.isNew && first.waited.map(\.id) == [1, 2] && !lane.isAccepting)
+        #expect(mayReopen(readAfter: 2))
+        #expect(pause("answered 410", after: 3, beganNow: true))
+        #expect(!mayReopen(readAfter: 2), "it was resumed then, and is paused again")
+        #expect(lane.pauseReason == "answered 410")
+        #expect(!pause("answered 410", after: 4, beganNow: true) && !pause("paused by hand", after: 5, beganNow: false))
+        #expect(mayReopen(readAfter: 5), "a poll that finds it paused closes nothing")
+        lane.reopen()
+        #expect(lane.pauseReason == nil && pause("answered 410", after: 6, beganNow: false))
+    }
+
     @Test("While the daemon starts nothing, the lane asks for no slots and has nothing to wake up for")
     func heldUp() {
         var lane = Self.lane(concurrency: 16, rate: RateLimit(count: 10, period: .seconds(1)))
