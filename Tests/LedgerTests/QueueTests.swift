@@ -364,4 +364,22 @@ struct QueueTests {
             #expect(try ledger.psql("SELECT count(*) FROM integrations") == "2")
         }
     }
+
+    @Test("The number of an integration that was put back is drawn for no other; where it is drawn, another one is")
+    func numbersOfLostIntegrations() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all"), .named("crm")])
+            let number = daemon.row("crm")
+            // As a promotion loses them together.
+            let restart = "ALTER TABLE integrations ALTER id RESTART WITH \(number)"
+            try ledger.psql("DELETE FROM integrations WHERE name = 'crm'; \(restart)")
+            #expect(try await daemon.queue.keepIntegrations() == [])
+            #expect(try ledger.psql("SELECT nextval('integrations_id_seq')") == "\(number + 1)")
+
+            try ledger.psql(restart)
+            let added = try await daemon.queue.insert(["all", "crm", "third"].map { .named($0) })
+            #expect(added[0].row == daemon.row("all") && added[1].row == number)
+            #expect(Set(added.map(\.row)).count == 3)
+        }
+    }
 }

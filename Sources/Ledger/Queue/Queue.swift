@@ -38,13 +38,7 @@ package struct Queue: Sendable {
 
     /// Inserts the configured integrations into the database, all or none. They get nothing before `route(to:)`.
     package func insert(_ integrations: [Integration]) async throws -> [RoutedIntegration] {
-        let names = integrations.map(\.name).sorted()
-        let rows = try await pool.withSession { session throws(DatabaseError) in
-            try session.transaction { session throws(DatabaseError) in
-                _ = try session.execute(QueueStatements.nameIntegrations, names)
-                return try session.run(QueueStatements.integrations, names)
-            }
-        }
+        let rows = try await insert(names: integrations.map(\.name).sorted())
         let byName = Dictionary(firstOf: rows.map { row, name in (name, row) })
         return try integrations.map { integration in
             guard let row = byName[integration.name] else {
@@ -52,6 +46,27 @@ package struct Queue: Sendable {
                     reason: "the integration \(integration.name) was inserted and is not there")
             }
             return RoutedIntegration(row: row, integration: integration)
+        }
+    }
+
+    /// - Returns: the row of each name.
+    private func insert(names: [String]) async throws(DatabaseError) -> [(Int32, String)] {
+        do throws(DatabaseError) {
+            return try await insertOnce(names)
+        } catch  where error.isThereAlready {
+            // A number: names may be there. The sequence is behind the table, as after a promotion that loses commits.
+            // A try moves it on by one, too, where the role may not.
+            await pool.catchUpSequences()
+            return try await insertOnce(names)
+        }
+    }
+
+    private func insertOnce(_ names: [String]) async throws(DatabaseError) -> [(Int32, String)] {
+        try await pool.withSession { session throws(DatabaseError) in
+            try session.transaction { session throws(DatabaseError) in
+                _ = try session.execute(QueueStatements.nameIntegrations, names)
+                return try session.run(QueueStatements.integrations, names)
+            }
         }
     }
 
@@ -65,13 +80,16 @@ package struct Queue: Sendable {
         let names = Dictionary(firstOf: routed.map { ($0.row, $0.integration.name) })
         let wanted = (routed.map(\.row), routed.map(\.integration.name))
         let (back, lost) = try await pool.withSession { session throws(DatabaseError) -> ([Int32], [Int32]) in
-            let gone = try session.run(QueueStatements.goneIntegrations, wanted)
+            // In one order, so that no two daemons wait for each other.
+            let gone = try session.run(QueueStatements.goneIntegrations, wanted).sorted()
             if gone.isEmpty { return ([], []) }
             let back = try session.run(QueueStatements.putBackIntegrations, (gone, gone.compactMap { names[$0] }))
             // Another daemon may have been first.
             return (back, try session.run(QueueStatements.goneIntegrations, wanted))
         }
         if !back.isEmpty {
+            // It may have lost what the sequence had drawn, too: the next integration would get a number of these.
+            await pool.catchUpSequences()
             let list = back.compactMap { names[$0] }.sorted().joined(separator: ", ")
             observe(
                 .warning(
