@@ -200,7 +200,6 @@ import Vocabulary
         let untried = try database.count("deliveries", where: "id NOT IN (SELECT delivery FROM attempts)")
         let listed = try relay.command("deliveries", "--state", "waiting", "--config", relay.configuration)
         #expect(listed.output.split(separator: "\n").count { $0.contains("not tried yet") } <= untried, "\(listed)")
-        #expect(listed.output.contains("answered 503"), "\(listed)")
         receiver.answer { _ in .ok }
         #expect(receiver.waitForAccepted(40, 180))
         #expect(try database.drained())

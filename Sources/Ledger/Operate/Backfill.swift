@@ -73,8 +73,9 @@ package struct Backfill: Sendable {
         return Int(max(0, last - after - unused))
     }
 
-    /// Does the next step. A dry step writes nothing. Messages that the database cannot read end no backfill: each is
-    /// looked for, and the step is done without them.
+    /// Does the next step. A dry step writes nothing. Messages whose envelope the database cannot read end no backfill:
+    /// each is looked for, and the step is done without them. Another value that it cannot read, as the body of a relay
+    /// message about an integration, ends it.
     /// - Returns: how many messages the integration asks for and does not have.
     package mutating func step(isDry: Bool, in pool: Pool) async throws(DatabaseError) -> Int {
         do throws(DatabaseError) {

@@ -12,7 +12,8 @@ package struct DeadLetters: Sendable {
     /// Those counted have a time before this one: milliseconds by the database's clock.
     private let end: Int64
     /// When they were counted: microseconds by the database's clock. What is given up from then on was not counted, and
-    /// stays.
+    /// stays. What a daemon is giving up meanwhile may be deleted uncounted: `died_at` is the time at which the
+    /// transaction that settles it began, and that may commit after the count.
     private let countedAt: Int64
 
     /// Counts those of an integration that were given up before `time`; nil: before now.
@@ -58,8 +59,8 @@ enum DeadLetterStatements {
         FROM wanted
         """)
 
-    /// Leaves what was given up between the count ($4) and now; later than now is what a clock that was ahead dated
-    /// before the count. The transaction holds `Requeue.lock`. Records what was discarded (`Audit`).
+    /// Leaves what transactions that began between the count ($4) and now gave up; later than now is what a clock that
+    /// was ahead dated before the count. The transaction holds `Requeue.lock`. Records what was discarded (`Audit`).
     static let drop = Statement<(Int32, Int64, Int32, Int64), Int64>(
         "dead_letters_drop",
         """

@@ -14,7 +14,8 @@ struct DiscardCommand: AsyncParsableCommand {
             there, what a daemon has leased is left: pause it first. Exits 1 if any is left.
 
             With --dead what was given up is discarded for good: no replay brings it back, and its events go when \
-            [retention] lets them. Until then dead letters are kept.
+            [retention] lets them. Until then dead letters are kept. What a daemon gives up later stays; what it \
+            is giving up while the command counts may be discarded, though it was not counted.
             """)
 
     @OptionGroup var file: ConfigurationOption
