@@ -310,7 +310,7 @@ package enum Limits {
     package static let recordingRefusalMemory: Duration = .seconds(30)
     /// At most so often is it reported that webhooks are stored again.
     package static let recordingReportInterval: Duration = .seconds(60)
-    /// How often a daemon writes what `status` says of its sources, and looks whether its row says how it is configured.
+    /// How often a daemon writes what `status` says of its sources, and looks whether its row has its configuration.
     package static let sourceReportInterval: Duration = .seconds(5)
     /// How often a daemon writes how it is configured, where the database may have lost what it wrote.
     package static let configurationReportInterval: Duration = .seconds(60)

@@ -3,8 +3,8 @@ import Vocabulary
 
 @testable import Inbound
 
-/// Oracle: Google's reference of purchases.subscriptionsv2 (`lineItems`), and its page "Subscriptions", "Handle deferred
-/// replacement".
+/// Oracle: Google's reference of purchases.subscriptionsv2 (`lineItems`), and its page "Subscriptions", section "Handle
+/// deferred replacement".
 @Suite("Several products of one subscription at Google Play")
 struct GooglePlayItemTests {
     typealias Fixtures = GooglePlayFixtures

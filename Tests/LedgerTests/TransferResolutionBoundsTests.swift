@@ -196,6 +196,8 @@ struct TransferResolutionBoundsTests {
         #expect(playback.state.registers.count == PurchaseState.registersMax)
     }
 
+    /// At the very first millisecond a loss cannot reach back to one before it, so that what is announced and voided
+    /// meanwhile depends on the order.
     @Test("An event time at either end of what can be written breaks nothing")
     func extremes() {
         for at in [Timestamp(milliseconds: .min), Timestamp.writable.lowerBound, Timestamp(milliseconds: .max)] {
@@ -203,8 +205,9 @@ struct TransferResolutionBoundsTests {
                 .activate(anonymous, at, until: at), .deactivate(anonymous, at, until: at), .activate(user, seconds(0)),
                 .transferred(user, to: otherUser, at),
             ]
-            let outcomes = permutations(facts).map { Playback($0).state.bytes }
-            #expect(Set(outcomes).count == 1)
+            let played = permutations(facts).map { Playback($0) }
+            #expect(Set(played.map { $0.access.filter(\.value.isActive).keys.map(\.storageKey).sorted() }).count == 1)
+            if at > Timestamp(milliseconds: .min) { #expect(Set(played.map(\.state.bytes)).count == 1) }
         }
     }
 
