@@ -310,10 +310,8 @@ package enum Limits {
     package static let recordingRefusalMemory: Duration = .seconds(30)
     /// At most so often is it reported that webhooks are stored again.
     package static let recordingReportInterval: Duration = .seconds(60)
-    /// How often a daemon writes what `status` says of its sources, and looks whether its row has its configuration.
+    /// How often a daemon writes what `status` says of its sources, and sees that its row has its configuration.
     package static let sourceReportInterval: Duration = .seconds(5)
-    /// How often a daemon writes how it is configured, where the database may have lost what it wrote.
-    package static let configurationReportInterval: Duration = .seconds(60)
     /// How long a stop waits for transactions that store webhooks; their sources have been answered before.
     package static let recordDrainTimeout: Duration = .seconds(5)
     /// From SIGTERM to the end; less than the unit's TimeoutStopSec.

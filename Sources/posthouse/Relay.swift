@@ -163,14 +163,13 @@ final class Relay: Sendable {
         await dispatcher.adopt(lanes, resolver: resolver)
         recording = Task { await recorder.run() }
         settling = Task { [dispatcher] in await dispatcher.runSettling() }
-        let reporting = ConfigurationReporting(pool: pool, registration: registration, live: live)
         backgroundTasks = [
             Task { [dispatcher] in await dispatcher.run() },
             Task { [dispatcher] in await WakeUps(settings: direct()).run { await dispatcher.wakeUp() } },
             Task { [routes] in await Self.keepUp(pool, live, routes, isPeriodNew: isPeriodNew, observe) },
             Task { await disk.run(observe) },
             Task { await SourceReporting(pool: pool, registration: registration, observatory: observatory).run() },
-            Task { await reporting.run() },
+            Task { await ConfigurationReporting(pool: pool, registration: registration, live: live).run() },
         ]
         spoolTasks = [
             Task { await spooling.fallback.run() }, Task { await spooling.runDrain() },
@@ -179,8 +178,7 @@ final class Relay: Sendable {
         reloader = Reloader(
             started: configuration, live: live, pool: pool, ledger: ledger, queue: queue, rules: rules,
             signings: signings, dispatcher: dispatcher, resolver: resolver, outgoing: clients.outgoing,
-            spool: spool, openListeners: openListeners, observatory: observatory, reporting: reporting,
-            makeHandlers: makeHandlers)
+            spool: spool, openListeners: openListeners, observatory: observatory, makeHandlers: makeHandlers)
     }
 
     private static func pool(

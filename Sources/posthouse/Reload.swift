@@ -31,7 +31,6 @@ struct Reloader: Sendable {
     let spool: SpoolOpening
     let openListeners: OpenListeners
     let observatory: Observatory
-    let reporting: ConfigurationReporting
     /// Makes the request handlers for a configuration.
     let makeHandlers: @Sendable (Configuration) -> OpenListeners.Handlers
 
@@ -143,8 +142,6 @@ struct Reloader: Sendable {
             from: live.current, to: next, started: started, lanes: lanes, mended: mended, paused: prepared.paused,
             hasNewCertificate: hasNewCertificate, hasNewConnection: prepared.connection != nil)
         live.replace(next)
-        // Not awaited; what fails is made up for within seconds.
-        Task { await reporting.write() }
         return reload
     }
 

@@ -102,7 +102,7 @@ import Vocabulary
         let same = "2 daemons have the same integrations, sources and subscription groups"
         #expect(alike.map(\.state) == ["fine"] && alike[0].text == same, "\(alike)")
 
-        // As after a promotion that lost commits; each daemon says it again within a minute.
+        // As after a promotion that lost commits; each daemon says it again within seconds.
         try database.rows("UPDATE daemons SET configuration = '{}'")
         try waitForDaemons(2, where: "configuration ? 'integration backend'")
 

@@ -9,19 +9,14 @@ package struct DaemonConfiguration: Sendable, Hashable {
     /// By section of the configuration (`Configuration.digests`).
     package let digests: [String: String]
 
-    /// In place of what the daemon wrote before, unless that is the same. Returns its row: one that is not registered
-    /// has none.
-    static let update = Statement<(Int64, Identifier?, [String], [String]), Int64>(
+    /// In place of what the daemon wrote before, unless that is the same.
+    static let update = Statement<(Int64, Identifier?, [String], [String]), ()>(
         "daemon_configuration_update",
         """
-        WITH own AS MATERIALIZED (
-            SELECT id, configuration, (SELECT coalesce(jsonb_object_agg(section, digest), '{}')
-                                       FROM unnest($3, $4) AS u (section, digest)) AS wanted
-            FROM daemons WHERE id = $1 AND key IS NOT DISTINCT FROM $2),
-        written AS (
-            UPDATE daemons d SET configuration = own.wanted FROM own
-            WHERE d.id = own.id AND own.configuration IS DISTINCT FROM own.wanted)
-        SELECT id FROM own
+        UPDATE daemons SET configuration = wanted
+        FROM (SELECT coalesce(jsonb_object_agg(section, digest), '{}') FROM unnest($3, $4) AS u (section, digest))
+            AS w (wanted)
+        WHERE id = $1 AND key IS NOT DISTINCT FROM $2 AND configuration IS DISTINCT FROM wanted
         """)
 
     /// Of the daemons whose lease has not run out. Those of an older version do not say how they are configured.
@@ -37,17 +32,15 @@ package struct DaemonConfiguration: Sendable, Hashable {
         DaemonConfiguration(version: version, digests: Dictionary(firstOf: zip(sections, digests)))
     }
 
+    /// Does nothing for a daemon that has no lease.
     /// - Parameter digests: of all sections.
-    /// - Returns: the lease under which they are there; nil: they are not, because the daemon has none.
     package static func write(
         _ digests: [String: String], by registration: Registration, in pool: Pool
-    ) async throws(DatabaseError) -> Int64? {
-        guard let lease = registration.id else { return nil }
+    ) async throws(DatabaseError) {
+        guard let lease = registration.id else { return }
         let rows = digests.sorted { $0.key < $1.key }
         let columns = (lease, registration.key, rows.map(\.key), rows.map(\.value))
-        return try await pool.withSession { session throws(DatabaseError) in
-            try session.run(update, columns).first
-        }
+        try await pool.withSession { session throws(DatabaseError) in _ = try session.execute(update, columns) }
     }
 
     package static func read(from pool: Pool) async throws(DatabaseError) -> [DaemonConfiguration] {
