@@ -211,7 +211,8 @@ struct EraseExtentTests {
         for name in ["unitAmountDecimal", "os_version", "expires_date_ms", "last4", "storefrontId", "appAppleId"] {
             #expect(isOfThing(name) == true, "\(name)")
         }
-        for name in ["id", "userID", "app_user_id", "uid", "customer", "chat", "originalTransactionId", "value", ""] {
+        let persons = ["id", "userID", "app_user_id", "uid", "customer", "chat", "originalTransactionId", "value", ""]
+        for name in persons + ["customer_code", "userState", "member_status", "accountType", "user_sequence"] {
             #expect(isOfThing(name) == false, "\(name)")
         }
         let text = Array(#"{"prices":[1,"#.utf8)
