@@ -285,36 +285,6 @@ struct EraseExtentTests {
         }
     }
 
-    @Test("PostgreSQL's samples of values have the person no more, in text or in bytes")
-    func samples() async throws {
-        try await TestLedger.run { ledger in
-            let daemon = try await ledger.daemon([.named("a")])
-            for (number, holder) in [Self.jeff, Self.ann, Self.bob].enumerated() {
-                await daemon.record([
-                    .stating(
-                        .activate(holder, seconds(0), until: seconds(10_000)), purchase: "subs_\(number)",
-                        transaction: "tx_\(number)"),
-                    .sample(
-                        "NOTE", holder: Self.bob, purchase: nil, transaction: nil, vendorEventID: "note-\(number)",
-                        body: #"{"friend":"\#(holder.id)"}"#),
-                ])
-            }
-            try ledger.psql("ANALYZE")
-            let hex = Self.jeff.id.utf8.map { String($0, radix: 16) }.joined()
-            let sampled = """
-                SELECT string_agg(DISTINCT regexp_replace(tablename, '_[0-9]+$', '') || '.' || attname, ' ')
-                FROM pg_stats
-                WHERE schemaname = 'public'
-                  AND concat(most_common_vals::text, histogram_bounds::text) ~ '\(Self.jeff.id)|\(hex)'
-                """
-            let before = Set(try ledger.psql(sampled).split(separator: " ").map(String.init))
-            #expect(before.isSuperset(of: ["entitlements.holder", "events.body", "purchases.state"]), "\(before)")
-            let erasure = try await Erasure.start(Self.jeff, source: nil, isDry: false, in: daemon.pool)
-            _ = try await erasure.run(in: daemon.pool) { _ in }
-            #expect(try ledger.psql(sampled) == "")
-        }
-    }
-
     @Test("A page has fewer rows the more is searched for, and never none")
     func pageRows() {
         #expect([0, 200, 2_000, 10_000_000].map(EraseScans.pageRows) == [2_000, 500, 50, 1])
