@@ -1,3 +1,4 @@
+import Ledger
 import Testing
 import Vocabulary
 
@@ -119,6 +120,26 @@ struct FirstIdentifyTests {
                 #expect(
                     claimed == service.psql("SELECT anonymous_user_id FROM holder_links WHERE user_id = 'u\(round)'"))
             }
+        }
+    }
+
+    @Test("The next install that claims an identity whose first one was erased is its first, also after a logout")
+    func claimedAfterErasure() async throws {
+        try await TestService.run { service in
+            for install in ["A", "B", "C"] { #expect(await service.post("/v3/users/" + install).status == 200) }
+            func claim(_ install: String) async -> Reply {
+                await service.post("/v3/identities/u1", #"{"user_id":"\#(install)"}"#)
+            }
+            #expect(await claim("A").status == 200)
+            let event = service.psql("SELECT event FROM install_identities")
+            let erasure = try await Erasure.start(.anonymous("A"), source: nil, isDry: false, in: service.pool)
+            _ = try await erasure.run(in: service.pool) { _ in }
+            #expect(await claim("B").status == 200)
+            #expect(await service.post("/v1/users/B/logout").status == 200)
+            #expect(await service.get("/v3/identities/u1").object["user_id"] as? String == "B")
+            #expect(await claim("C").errorCode == "identity_already_exists")
+            // The event stays the erased one, which a repair finds no more.
+            #expect(service.psql("SELECT install, event FROM install_identities") == "B|\(event)")
         }
     }
 

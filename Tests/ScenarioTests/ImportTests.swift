@@ -98,7 +98,7 @@ import Vocabulary
         #expect(try String(contentsOfFile: file, encoding: .utf8) == changed)
     }
 
-    @Test("Lines of an export may have an app that the source had before; other lines have the one it has now")
+    @Test("Lines of an export may have an app that the source had before, which is said; other lines have that of now")
     func otherApp() throws {
         let relay = try Relay.running([])
         defer { relay.end() }
@@ -110,8 +110,12 @@ import Vocabulary
         try relay.configure([], sources: [Relay.SourceTable(settings: ["app": "\"com.example.renamed\""])])
         let dry = try relay.json("import", "purchasely", file, "--dry-run", ended: 1)
         #expect(dry["left_out"] as? Int == 1 && dry["new"] as? Int == 0 && dry["different"] as? Int == 0, "\(dry)")
+        let lines = exported.output.split(separator: "\n").count
+        #expect(dry["other_app"] as? Int == lines, "\(dry)")
         let done = try relay.command("import", "purchasely", file, "--config", relay.configuration)
         #expect(done.end == .exited(1) && done.errors.contains("com.example.renamed"), "\(done)")
+        let said = #"\#(lines) \#(lines == 1 ? "line is" : "lines are") of the app "com.example.app": "#
+        #expect(done.errors.contains(said), "\(done)")
         #expect(try relay.database.access() == ["subs_1": ["user:ann": true]])
     }
 

@@ -280,7 +280,7 @@ enum EraseStatements {
         """)
 
     /// Replaces the installs by stand-ins where identities stay: the next install that identifies as one of these is
-    /// not the first, and shares nothing.
+    /// not the first ever, and shares nothing; it takes the stand-in's place (`HolderTables.identities`).
     static let identityInstalls = Statement<([String], [String], String?), String>(
         "erase_identity_installs",
         """

@@ -81,11 +81,19 @@ struct ErasedID: Sendable {
         return wanted.reduce(into: []) { $0.formUnion(SealedText.needles(of: $1)) }
     }
 
-    /// What PostgreSQL's samples of values are searched for: `pg_stats` shows text as it is and bytes as hexadecimal
-    /// digits. It has no values beyond 1 kB, so hardly any that are sealed.
+    /// What PostgreSQL's samples of values are searched for: `pg_stats` shows text as an array's element, with each
+    /// quotation mark and backslash escaped, and bytes as hexadecimal digits. It has no values beyond 1 kB, so hardly
+    /// any that are sealed.
     var sampleNeedles: [String] {
-        [holder.id]
-            + texts.map { text in text.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() }
+        texts.union([Array(holder.id.utf8)]).flatMap { text in
+            let hex = text.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+            let shown = text.flatMap { Self.isEscapedInArray($0) ? [UInt8(ascii: "\\"), $0] : [$0] }
+            return [hex, String(decoding: shown, as: UTF8.self)]
+        }
+    }
+
+    private static func isEscapedInArray(_ byte: UInt8) -> Bool {
+        byte == UInt8(ascii: "\\") || byte == UInt8(ascii: "\"")
     }
 
     /// The same for the id alone, as `occur(in:)` finds it.

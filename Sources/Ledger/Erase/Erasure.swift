@@ -154,10 +154,6 @@ package struct Erasure: Sendable {
         await progress("mentions")
         let isWhole = try await eraseElsewhere(in: pool, into: &tally, besides: own)
         tally.isOvertaken = !isWhole
-        if !isDry, isWhole, tally.inHand == 0 {
-            await progress("statistics")
-            try await sampleAnew(in: pool)
-        }
         return tally
     }
 

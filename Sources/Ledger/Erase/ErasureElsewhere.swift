@@ -84,7 +84,7 @@ extension Erasure {
     /// Erases the id from others' webhooks and messages.
     ///
     /// Where a purchase has no other name than its anonymous holder, others who have it now need that name: it stays in
-    /// what they received, and nothing says any more that it was a holder.
+    /// what they received, and nothing says any more that it was a holder, neither does a line of an import.
     ///
     /// A webhook that a vendor signed is not one any more without the id. What is left of it stays readable here, and
     /// waiting messages that would repeat it byte for byte are sent in the standard shape instead.
@@ -94,19 +94,19 @@ extension Erasure {
         let shared = try await pool.withSession { session throws(DatabaseError) in
             try session.run(EraseScans.sharedKeys, wanted)
         }
-        let ids = ids.filter { id in
+        let all = self.ids
+        let ids = all.filter { id in
             !id.holder.isAnonymous || !shared.contains { $0.utf8.elementsEqual(id.holder.id.utf8) }
         }
-        if ids.isEmpty { return .nothing }
-        let needles = (ids.needles, ids.sealedNeedles)
-        let inEvents = try await scan(EraseScans.events, for: needles, in: pool) {
+        let inEvents = try await scan(EraseScans.events, for: (all.needles, all.sealedNeedles), in: pool) {
             row, session throws(DatabaseError) in
             guard !own.events.contains(row), let stored = try session.run(EraseScans.body, row).first
             else { return .nothing }
             // The person's own, and yet not found before: it came meanwhile. Counted by the proof, and left to the next
             // run.
             if storageKeys.contains(stored.holder) { return isDry ? .one : .nothing }
-            let (body, answer) = (ids.redaction(ofStored: stored.body), stored.answer.flatMap(ids.redacted))
+            let body = ids.redaction(ofStored: stored.body, naming: all)
+            let answer = stored.answer.flatMap(ids.redacted)
             guard body != nil || answer != nil else { return .nothing }
             if isDry { return .one }
             var found = Mentions(locked: try body == nil ? [] : session.run(EraseScans.deliveriesOfEvent, row))
@@ -120,7 +120,8 @@ extension Erasure {
             return found
         }
         guard let inEvents else { return nil }
-        let inMessages = try await scan(EraseScans.messages, for: needles, in: pool) {
+        if ids.isEmpty { return inEvents }
+        let inMessages = try await scan(EraseScans.messages, for: (ids.needles, ids.sealedNeedles), in: pool) {
             row, session throws(DatabaseError) in
             guard !own.messages.contains(row), let stored = try session.run(EraseScans.message, row).first
             else { return .nothing }

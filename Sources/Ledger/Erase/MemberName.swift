@@ -27,7 +27,8 @@ struct MemberName {
     /// Whether the value is a thing's and no person's, by the last word of the name other than `id`.
     ///
     /// The list names things, and not persons, because an app names its own attributes as it likes, and an id in one of
-    /// them must be found. Its words are those of the platforms' fields, and their like.
+    /// them must be found. Its words are those of the platforms' fields, and their like, without those that an app may
+    /// use for an id, as in `customer_code`: a field too many that is erased is better than a person who stays.
     var isOfThing: Bool {
         guard let word = words.last(where: { !Self.identifiers.contains($0) }) else { return false }
         return Self.things.contains(word)
@@ -56,9 +57,9 @@ struct MemberName {
         "nanos", "percent", "percentage", "price", "proceeds", "rate", "revenue", "spent", "subtotal", "tax", "total",
         "units", "usd",
         // Counts.
-        "attempt", "attempts", "count", "interval", "quantity", "seats", "sequence",
-        // Versions and codes.
-        "build", "code", "last4", "reason", "sdk", "state", "status", "type", "version", "zip",
+        "attempt", "attempts", "count", "interval", "quantity", "seats",
+        // Versions, and parts of cards and addresses.
+        "last4", "sdk", "version", "zip",
         // Times.
         "at", "created", "date", "day", "days", "duration", "end", "millis", "milliseconds", "month", "months", "ms",
         "period", "seconds", "start", "time", "timestamp", "year", "years",

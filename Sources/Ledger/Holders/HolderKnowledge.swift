@@ -29,16 +29,19 @@ struct HolderKnowledge {
 
     /// What is known of an identity: loaded and learned.
     struct Identity {
-        /// The first install that identified as it; a stand-in, if that was erased.
+        /// The first install that identified as it; a stand-in, if that was erased and none has identified since.
         var first: String?
-        /// Linked installs, oldest link first. At most two are loaded, and none if `first` is known and not erased.
+        /// Linked installs, oldest link first. At most two are loaded, and none if `owner` is known.
         var linked: [String] = []
         /// Whether anything in the ledger names it.
         var isNamed = false
 
+        /// The first install, unless it was erased.
+        var owner: String? { first.flatMap { ErasedID.isStandIn(.anonymous($0)) ? nil : $0 } }
+
         /// Whether an install other than this one is known to be, or to have been, logged in as it.
         func isTaken(besides install: String) -> Bool {
-            if let first, !ErasedID.isStandIn(.anonymous(first)) { return !first.hasSameBytes(as: install) }
+            if let owner { return !owner.hasSameBytes(as: install) }
             return linked.contains { !$0.hasSameBytes(as: install) }
         }
     }
@@ -52,10 +55,10 @@ struct HolderKnowledge {
         var appliedThrough: Identifier?
     }
 
-    /// An identity that the batch states for the first time.
+    /// An identity that the batch states for the first time, or for the first time since its first install was erased.
     struct NewIdentity {
         let key: IdentityKey
-        let install: String
+        var install: String
         /// Row of the event that states it.
         let event: Int64
     }
@@ -205,17 +208,24 @@ struct HolderKnowledge {
     /// - Returns: whether this is the first identify ever of the identity, as far as is known. An identity that is
     ///   known only from webhooks belongs to the install that they linked it with: that install identified first, and
     ///   now it shares its purchases. An identity that holds something while no install is known was somebody's before.
+    ///   So was one whose first install was erased: the next one takes that place, so that no other may claim the
+    ///   identity, but shares nothing.
     mutating func identify(
         _ identity: String, install: String, scope: Scope, event: Int64, isHolder: Bool
     ) -> Bool {
         let key = IdentityKey(scope: scope, identity: .user(identity))
         let known = identities[key] ?? Identity()
-        guard known.first == nil else { return false }
+        guard known.owner == nil else { return false }
         let isTaken = known.isTaken(besides: install)
         let first = isTaken ? known.linked.first ?? install : install
         identities[key, default: Identity()].first = first
+        if known.first != nil, let index = newIdentities.firstIndex(where: { $0.key == key }) {
+            // A line of an export brought the stand-in in this batch, and one statement writes each row once.
+            newIdentities[index].install = first
+            return false
+        }
         newIdentities.append(NewIdentity(key: key, install: first, event: event))
-        return !isTaken && (!known.linked.isEmpty || !known.isNamed && !isHolder)
+        return known.first == nil && !isTaken && (!known.linked.isEmpty || !known.isNamed && !isHolder)
     }
 
     /// Takes which install identified as an identity first, as another ledger recorded it.

@@ -14,7 +14,8 @@ enum HolderTables {
             Column("event", \.event), Column("applied_through", \.appliedThrough),
         ])
 
-    /// The first install of each identity.
+    /// The first install of each identity. The next one takes the place of one that was erased (`ErasedID.isStandIn`),
+    /// but `event` stays: to a repair it would be the one that shared what the install had.
     static let identities = Table<HolderKnowledge.NewIdentity>(
         "install_identities",
         [
@@ -22,7 +23,11 @@ enum HolderTables {
             Column("app", \.key.scope.app), Column("environment", \.key.scope.environment),
             Column("install", \.install), Column("event", \.event),
         ],
-        onConflict: "ON CONFLICT (identity, source, app, environment) DO NOTHING")
+        onConflict: """
+            ON CONFLICT (identity, source, app, environment) DO UPDATE
+            SET install = excluded.install, linked_at = excluded.linked_at
+            WHERE install_identities.install ~ '^erased-[0-9a-f]{16}$'
+            """)
 
     /// The user of each anonymous id; the newer statement counts.
     static let links = Table<HolderKnowledge.LearnedLink>(

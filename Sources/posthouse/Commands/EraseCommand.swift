@@ -64,8 +64,11 @@ struct EraseCommand: AsyncParsableCommand {
                 if left?.total == 0 || ContinuousClock.now >= end { break }
                 done.add(try await erase(erasure, in: pool))
             }
+            // After the proof, so that no webhook that comes during these minutes keeps anything from being erased.
+            let warning = left?.total == 0 ? await Self.sampleAnew(erasure, in: pool) : nil
             Self.show("", nil)
             report(erasure, done, left: left)
+            if let warning { Terminal.complain(PlainText.harmless(warning)) }
             // What led to its other ids may be erased by now.
             let again =
                 (["run it again"]
@@ -112,6 +115,27 @@ struct EraseCommand: AsyncParsableCommand {
             if dryRun || tally.isComplete || ContinuousClock.now >= end { return sum }
             try await Task.sleep(for: Self.pause)
         }
+    }
+
+    /// Replaces PostgreSQL's samples of values. All else is erased by then, so no failure of it ends the command.
+    /// - Returns: what to say of those that are left; nil: there are none.
+    private static func sampleAnew(_ erasure: Erasure, in pool: Pool) async -> String? {
+        show("erasing", "statistics")
+        let left: [Erasure.Unsampled]
+        do throws(DatabaseError) {
+            left = try await erasure.sampleAnew(in: pool)
+        } catch {
+            return """
+                PostgreSQL's samples of values (pg_stats) could not be searched for the person: \(error); run ANALYZE \
+                as the owner of the tables
+                """
+        }
+        if left.isEmpty { return nil }
+        let tables = left.map { $0.table + ($0.failure.map { " (\($0))" } ?? "") }.joined(separator: ", ")
+        return """
+            PostgreSQL's samples of values (pg_stats) may still name the person in \(tables): run ANALYZE of these \
+            tables as their owner; where one, or a partition of it, is empty, once that has rows
+            """
     }
 
     private static func show(_ what: String, _ stage: String?) {

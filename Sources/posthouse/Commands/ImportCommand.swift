@@ -12,7 +12,8 @@ struct ImportCommand: AsyncParsableCommand {
             One JSON object a line; posthouse-operate(7), "Moving from another platform", has its members. Lines are \
             recorded like webhooks, in batches, while daemons run: the newest statement counts, whichever came first, \
             and lines that were recorded before are passed over. So begin it again where it was cut short. Lines of \
-            other sources are passed over, too. Receivers are sent nothing, but by --announce.
+            other sources are passed over, too. Lines of an export are recorded under their app, and it is said where \
+            that is not the source's. Receivers are sent nothing, but by --announce.
 
             Lines that cannot be read or stored are listed with their number and left out; it then exits 1. It ends \
             before the last line only where the database is lost, or does not store \(Limits.importFailedMax) lines.

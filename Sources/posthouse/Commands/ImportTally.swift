@@ -13,6 +13,8 @@ struct ImportTally {
     private let isDry: Bool
     private var lines = 0
     private var ofOthers = 0
+    /// Lines of an export by their app, where it is not the source's. They are taken, but no webhook meets them now.
+    private var otherApps: [String: Int] = [:]
     private var recorded = 0
     private var known = 0
     private var new = 0
@@ -48,6 +50,10 @@ struct ImportTally {
                 } else if let fault = read.line.fault(at: now) ?? read.mismatch(with: source) {
                     leaveOut(line.number, fault)
                 } else {
+                    let app = read.line.scope.app
+                    if let own = source.appOfAll, !own.utf8.elementsEqual(app.utf8) {
+                        otherApps[app, default: 0] += 1
+                    }
                     numbered.append((line.number, read.line))
                 }
             } catch {
@@ -94,10 +100,18 @@ struct ImportTally {
 
     // MARK: Text
 
-    /// Lists the lines that were left out.
+    /// Lists the lines that were left out, and says how many are of another app.
     func complain() {
         for (number, reason) in faults { Terminal.complain(PlainText.harmless("\(path):\(number): \(reason)")) }
         if left > faults.count { Terminal.complain("and \(left - faults.count) more, which are not listed") }
+        for (app, count) in otherApps.sorted(by: { $0.key < $1.key }) {
+            let subject = count == 1 ? "1 line is" : "\(count) lines are"
+            let text = """
+                \(subject) of the app "\(app)": webhooks of \(source.name) come as of "\(source.appOfAll ?? "")", and do \
+                not meet these purchases; put the source's app right, unless it was changed on purpose
+                """
+            Terminal.complain(PlainText.harmless(text))
+        }
     }
 
     var text: String {
@@ -123,6 +137,7 @@ struct ImportTally {
             json.member("known", known)
         }
         json.member("other_sources", ofOthers)
+        json.member("other_app", otherApps.values.reduce(0, +))
         json.member("left_out", left)
         json.member("faults", objects: faults) { fault, json in
             json.member("line", fault.number)
@@ -131,15 +146,18 @@ struct ImportTally {
     }
 }
 
+extension Source {
+    /// The app that all webhooks come as; nil: each names its own.
+    fileprivate var appOfAll: String? { app ?? (kind.traits.namesApp ? nil : "") }
+}
+
 extension ReadImportLine {
     /// Why no webhook would meet the line: the source's name another app, and of the spellings that platforms have for
     /// environments and stores one is stored. Nil: a webhook would, or it is an export's line, whose words are the
     /// ledger's: also of an app that the source had before.
     fileprivate func mismatch(with source: Source) -> String? {
         if isMarked { return nil }
-        // The app that all lines name; nil: each its own.
-        let app = source.app ?? (source.kind.traits.namesApp ? nil : "")
-        if let app, !app.utf8.elementsEqual(line.scope.app.utf8) {
+        if let app = source.appOfAll, !app.utf8.elementsEqual(line.scope.app.utf8) {
             return "the app of the source \(source.name) is \"\(app)\""
         }
         let environment = SharedWords.environment(line.scope.environment)
