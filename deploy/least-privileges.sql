@@ -99,7 +99,9 @@ SELECT format('GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %I.%I TO %I', :'sch
 FROM own WHERE kind <> 'S' \gexec
 REVOKE INSERT, UPDATE, DELETE ON :"schema".schema_migrations FROM :"role";
 -- UPDATE: a new period moves two of them on; so does a start, or a webhook, where one lags its table.
-SELECT format('GRANT USAGE, UPDATE ON SEQUENCE %I.%I TO %I', :'schema', name, :'role') FROM own WHERE kind = 'S' \gexec
+-- SELECT: for pg_dump, run as the role.
+SELECT format('GRANT SELECT, USAGE, UPDATE ON SEQUENCE %I.%I TO %I', :'schema', name, :'role')
+FROM own WHERE kind = 'S' \gexec
 
 SELECT format('ALTER TABLE %I.%I OWNER TO %I', :'schema', name, :'role') FROM own WHERE root_kind = 'p' \gexec
 

@@ -113,11 +113,69 @@ import Vocabulary
         Foundation.kill(postmaster, SIGQUIT)
         #expect(relay.waitForLine("(process \(postmaster)) died") != nil)
         #expect(try relay.post("apphud", SpoolLoad.header, bodies[1]) == 200)
-        relay.stop()
+        #expect(relay.stop() == .exited(0))
         try run(["cp", "-a", state + ".backup/cluster", state + "/cluster"])
         try relay.start()
         #expect(try eventually { try relay.database.count("events") == 2 })
         #expect(try relay.database.count("transfers") == 1)
+    }
+
+    @Test(
+        "People erased since the backup: nothing of theirs is sent, and what comes once all is paused has data.access",
+        arguments: [false, true])
+    func erasedAgain(isPrivate: Bool) throws {
+        let backend = try Receiver { _ in .status(500) }
+        let integrations: [Relay.Integration] = [
+            .init("backend", backend, ["include": #"["access"]"#, "schedule": FaultTests.manyGaps])
+        ]
+        let relay = try Relay.running(integrations, storage: isPrivate ? .privateCluster : .shared)
+        defer { relay.end() }
+        func post(_ user: String, _ purchase: String) throws {
+            #expect(try relay.source().post(Webhook("ACTIVATE", .user(user), purchase: purchase)) == 200)
+        }
+        func command(_ words: String...) throws {
+            let (child, end) = try Relay.run(words + ["--config", relay.configuration])
+            #expect(end == .exited(0), "\(words): \(child.errors)")
+        }
+        func sent(_ user: String) -> [Received] { backend.received.filter { Self.names(user, $0) } }
+        // What a restored ledger has: something of the person's waits.
+        try post("user-ann", "subs_1")
+        #expect(backend.wait { !$0.isEmpty })
+        #expect(relay.stop() == .exited(0))
+        let before = sent("user-ann").count
+        backend.answer { _ in .ok }
+
+        // As the manual says, "Backup".
+        if isPrivate {
+            try relay.configure([])
+            try relay.start()
+            try post("user-bob", "subs_2")
+            try command("pause", "backend")
+            try relay.configure(integrations)
+            #expect(try relay.reload().contains("paused until posthouse resume: backend"))
+        } else {
+            try command("pause", "backend")
+            try relay.start()
+        }
+        try post("user-cleo", "subs_3")
+        try command("erase", "--user", "user-ann")
+        #expect(backend.count == before, "nothing is sent before the erasure")
+        try command("resume", "backend")
+        #expect(backend.wait { $0.contains { Self.names("user-cleo", $0) } })
+        #expect(try relay.database.drained())
+        #expect(sent("user-cleo").allSatisfy { $0.data["access"] is [[String: Any]] })
+        if isPrivate {
+            #expect(sent("user-bob").isEmpty)
+            try command("backfill", "backend", "--since", "1h")
+            #expect(backend.wait { $0.contains { Self.names("user-bob", $0) } })
+            #expect(sent("user-bob").allSatisfy { $0.data["access"] is NSNull })
+        }
+        #expect(try relay.database.drained())
+        #expect(sent("user-ann").count == before)
+    }
+
+    private static func names(_ user: String, _ request: Received) -> Bool {
+        request.body.firstRange(of: Array(user.utf8)) != nil
     }
 
     /// The manual's command, for another file and database.

@@ -110,6 +110,23 @@ import Vocabulary
         let urlless = try run("migrate", "--from-embedded")
         #expect(urlless.end == .exited(78) && urlless.errors.contains("the secret of [database] url "), "\(urlless)")
         #expect(urlless.errors.contains(line), "\(urlless)")
+        // A unit of systemd's runs in another directory than this command.
+        try directory.write("lines.jsonl", "")
+        for (words, named) in [
+            ("migrate --from-embedded --config posthouse.toml", line),
+            ("migrate --from-embedded --config=./posthouse.toml", "--config=\(new.configuration)"),
+            (
+                "import purchasely lines.jsonl --config posthouse.toml",
+                "import purchasely \(directory.path)/lines.jsonl --config \(new.configuration)"
+            ),
+        ] {
+            let (child, end) = try Relay.run(
+                words.split(separator: " ").map(String.init),
+                by: ["/bin/sh", "-c", "cd \(directory.path) && exec \"$@\"", "sh"],
+                environment: ["CREDENTIALS_DIRECTORY": credentials])
+            #expect(end == .exited(78), "\(words): \(child.errors)")
+            #expect(child.errors.joined(separator: "\n").contains(named), "\(words): \(child.errors)")
+        }
         try directory.write(
             "credentials/database-url", try String(contentsOfFile: directory.path + "/database-url", encoding: .utf8))
         try directory.write("posthouse.toml", direct)

@@ -90,7 +90,7 @@ import Vocabulary
         try relay.start()
     }
 
-    @Test("A second ledger of the same role in the same database stays as it is, and both take webhooks")
+    @Test("A second ledger of the same role in the same database stays as it is; both take webhooks and can be dumped")
     func twoLedgers() throws {
         let cluster = try TestCluster(durable: true)
         let superuser = Database(connectionString: try cluster.createDatabase())
@@ -120,6 +120,9 @@ import Vocabulary
             try relay.start()
             #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
         }
+        // The role may back up both.
+        let dump = try ChildProcess(["pg_dump", "-Fc", "-f", relays[0].directory.path + "/dump", url])
+        #expect(dump.waitForEnd(180) == .exited(0), "\(dump.errors)")
     }
 
     @Test("A role that owns one schema serves from it beside an app's tables of the same names, which stay as they are")

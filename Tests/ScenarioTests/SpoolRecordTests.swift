@@ -46,13 +46,7 @@ import Testing
         try directory.write(
             "credentials/database-url", try String(contentsOfFile: directory.path + "/database-url", encoding: .utf8))
         // Its webhooks would have to be asked about.
-        let asked = Relay.SourceTable(
-            name: "apphud", kind: "google-play", secrets: [],
-            settings: [
-                "packages": #"["com.example.app"]"#, "audience": #""https://example.com/ingest/play""#,
-                "sender": #""push@p.iam.gserviceaccount.com""#, "api": #"{ credential = "play" }"#,
-            ])
-        try configure(asked)
+        try configure(Self.googlePlay("apphud"))
         try relay.nameCredentials()
         try expectRefusal(of: "api of source apphud")
         #expect(try relay.database.count("events") == 0 && relay.database.count("quarantine") == 0)
@@ -63,5 +57,54 @@ import Testing
         #expect(recorded.end == .exited(0), "\(recorded)")
         #expect(SpoolTests.waiting(relay) == 0)
         #expect(try relay.database.count("events") == 2)
+    }
+
+    @Test("A Google Play webhook in a running daemon's folder does not keep it from recording what a dead one has left")
+    func besideRunningDaemon() throws {
+        let cluster = try TestCluster(durable: true)
+        let relay = try SpoolTests.relay(cluster, try Receiver())
+        defer { relay.end() }
+        let directory = relay.directory
+        let spool = directory.path + "/spool"
+        func configure(_ sources: [Relay.SourceTable]) throws {
+            try relay.configure([], sources: sources, settings: "[spool]\ndirectory = \"\(spool)\"")
+        }
+        try configure([.init(name: "apphud")])
+        try SpoolTests.start(relay)
+        try cluster.stop()
+        for (_, body) in SpoolLoad.webhooks(1) { #expect(try relay.post("apphud", SpoolLoad.header, body) == 200) }
+        relay.kill()
+        try cluster.start()
+        #expect(SpoolTests.waiting(relay) == 2)
+
+        // A running daemon is who has the lock of its folder.
+        let folder = spool + "/00000000000000aa"
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+        try Data("{}".utf8).write(to: URL(fileURLWithPath: folder + "/0000000000000001.play"))
+        let lock = open(folder + "/lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        try #require(lock >= 0)
+        defer { close(lock) }
+        let isLocked = flock(lock, LOCK_EX | LOCK_NB) == 0
+        try #require(isLocked)
+        let credentials = directory.path + "/credentials"
+        try FileManager.default.createDirectory(atPath: credentials, withIntermediateDirectories: false)
+        try configure([.init(name: "apphud"), Self.googlePlay("play")])
+        let (child, end) = try Relay.run(
+            ["spool", "record", "--config", relay.configuration], environment: ["CREDENTIALS_DIRECTORY": credentials])
+        #expect(end == .exited(0), "\(child.errors)")
+        #expect(child.errors.contains { $0.contains("1 wait in folders of running daemons") }, "\(child.errors)")
+        #expect(SpoolTests.waiting(relay) == 0)
+        #expect(try relay.database.count("events") == 2)
+        #expect(FileManager.default.fileExists(atPath: folder + "/0000000000000001.play"))
+    }
+
+    /// A source of kind google-play whose `api` is the credential `play`.
+    private static func googlePlay(_ name: String) -> Relay.SourceTable {
+        .init(
+            name: name, kind: "google-play", secrets: [],
+            settings: [
+                "packages": #"["com.example.app"]"#, "audience": #""https://example.com/ingest/play""#,
+                "sender": #""push@p.iam.gserviceaccount.com""#, "api": #"{ credential = "play" }"#,
+            ])
     }
 }

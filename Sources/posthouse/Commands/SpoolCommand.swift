@@ -159,12 +159,11 @@ struct RecordSpool: AsyncParsableCommand {
             let before = SpoolState(configuration)
             guard before.isVisible else { throw SpoolState.unreadable(configuration) }
             try Self.refuseIfForeign(configuration.spool.directory)
-            try Self.requireAccounts(for: before.files, configuration)
             if !before.files.isEmpty {
                 try SpoolLedger.claim(configuration.spool.directory, for: try await LedgerMark.read(from: pool))
             }
             let (mine, results) = try await record(before.files, configuration, pool)
-            // `mine` has grown where a daemon has died meanwhile.
+            // A daemon may have died meanwhile, so that more of them are in `mine`.
             let others = max(0, before.files.count - mine)
             if output.json {
                 Terminal.say { json in
@@ -236,6 +235,8 @@ struct RecordSpool: AsyncParsableCommand {
         }
         let files = await spool.files()
         do {
+            // Not of what running daemons record: it needs no secret here.
+            try Self.requireAccounts(for: files, configuration)
             let results = try await QuarantineRetry.with(configuration, pool) { retry in
                 try await record(files, of: spool, by: retry, in: pool)
             }
