@@ -69,13 +69,19 @@ struct TransferOracle {
     }
 
     /// Whether the holder's loss at this time names another plan than the holder's newest gain, within the period that
-    /// this gain states.
+    /// this gain states. What is lost at the time of the gain is not the plan that begins there.
     private func isOfLeftPlan(_ holder: Holder, _ at: Int64) -> Bool {
         let gains = all.filter { $0.isGain && $0.holder == holder && $0.at <= at }
         let newest = gains.filter { $0.at == gains.map(\.at).max() }
-        guard let end = newest.map(\.until).max(), at < end, !newest.contains(where: \.isRevoked) else { return false }
-        let left = all.filter { !$0.isGain && $0.holder == holder && $0.at == at }.compactMap(\.plan)
-        return !left.isEmpty && newest.compactMap(\.plan).contains { !left.contains($0) }
+        guard let begin = newest.first?.at, let end = newest.map(\.until).max(), at < end, end < .max,
+            !newest.contains(where: \.isRevoked)
+        else { return false }
+        let (left, leftAtBegin) = (lostPlans(of: holder, at), lostPlans(of: holder, begin))
+        return !left.isEmpty && newest.compactMap(\.plan).contains { !left.contains($0) && !leftAtBegin.contains($0) }
+    }
+
+    private func lostPlans(of holder: Holder, _ at: Int64) -> [String] {
+        all.filter { !$0.isGain && $0.holder == holder && $0.at == at }.compactMap(\.plan)
     }
 
     /// Whether only losses of plans that were left are stated from the holder's newest gain on, the last at this time.

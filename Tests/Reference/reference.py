@@ -428,14 +428,20 @@ def known_until(periods: list[tuple[int, int, bool, int]]) -> int | None:
 
 def is_of_left_plan(loss: Fact, facts: list[Fact]) -> bool:
     """Whether a loss names another plan than its holder's newest gain by then, within the period that this one states:
-    the holder left that plan for another one, and has the purchase still."""
-    if not loss.loser:
-        return False
+    the holder left that plan for another one, and has the purchase still. What ends at the time of that gain is not
+    the plan that it begins."""
     gains = [fact for fact in facts if fact.winner == loss.loser and fact.at <= loss.at]
-    newest = [fact for fact in gains if fact.at == max(gain.at for gain in gains)]
-    left = {fact.plan for fact in facts if fact.loser == loss.loser and fact.at == loss.at} - {None}
-    return bool(left) and any(fact.plan and fact.plan not in left for fact in newest) and any(
-        fact.until is None or fact.until > loss.at for fact in newest)
+    if not loss.loser or not gains:
+        return False
+    begun = max(fact.at for fact in gains)
+    newest = [fact for fact in gains if fact.at == begun]
+    left, ended = lost_plans(loss.loser, loss.at, facts), lost_plans(loss.loser, begun, facts)
+    return (bool(left) and any(fact.plan and fact.plan not in left | ended for fact in newest)
+            and all(fact.until is not None for fact in newest) and any(fact.until > loss.at for fact in newest))
+
+
+def lost_plans(holder: str, at: int, facts: list[Fact]) -> set[str]:
+    return {fact.plan for fact in facts if fact.loser == holder and fact.at == at and fact.plan}
 
 
 def has_changed_plan(holder: str, facts: list[Fact], all_facts: list[Fact]) -> bool:
