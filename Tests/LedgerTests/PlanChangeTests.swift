@@ -125,6 +125,17 @@ struct PlanChangeTests {
         }
     }
 
+    @Test("A restore and a login pass on, with access, what goes on after a change of plan", arguments: [false, true])
+    func moves(isLogin: Bool) {
+        let end = Self.loss("weekly", Self.at(2), until: Self.at(7), isRevoked: true)
+        let move = KeptMove(at: Self.at(9), from: isLogin ? user : nil, to: otherUser, isLogin: isLogin)
+        for order in permutations([Self.week, end, Self.month]) {
+            let moved = TransferResolution.resolve(Playback(order).state, [], moves: [move], kind: .subscription)
+            #expect(moved.announced == [AnnouncedTransfer(from: user, to: otherUser, ordinal: 1, native: nil)])
+            #expect(moved.access[otherUser]?.isActive == true && moved.access[user]?.isActive == false)
+        }
+    }
+
     @Test("Once nothing can come in between any more, what losses of plans are judged by is kept")
     func compaction() {
         let stray = Self.loss(nil, Self.at(60), until: Self.at(60), of: otherUser)

@@ -216,7 +216,7 @@ class World:
     def exclusive(self, purchase: str, facts: list[Fact]) -> tuple[dict, dict, dict]:
         is_single = is_one_time(self.steps, purchase)
         stated_all = [] if is_single else [fact for fact in facts if not fact.family and not fact.ends_only]
-        followed = [fact for fact in stated_all if not is_of_left_plan(fact, stated_all)]
+        followed = [] if is_single else followed_of(facts)
         line = tenures(followed)
         newest = next((tenure.holder for tenure in reversed(line) if tenure.first_gain is not None), None)
         # The newest gain says it: a tenure that began ungranted may have been given since.
@@ -282,7 +282,7 @@ class World:
                 if on and not is_login:
                     self.facts[purchase].append(Fact(at, loser, winner, None, family=family, key=key, moved=True))
                 continue
-            followed = [fact for fact in facts if not fact.family and not fact.ends_only]
+            followed = followed_of(facts)
             newest = newest_gain([fact for fact in followed if fact.at < at or fact.winner == loser], followed)
             # Whose access has ended can still hand over while the period lasts that was paid for.
             periods = stated(loser, followed)
@@ -313,7 +313,7 @@ class World:
             known = self.before(purchase, at)
             if not self.is_shared(purchase):
                 # One holder alone, so it can only be a transfer: from the last that it was given to.
-                followed = [fact for fact in known if not fact.family and not fact.ends_only]
+                followed = followed_of(known)
                 newest = newest_gain([fact for fact in followed if fact.at < at], followed)
                 if newest and newest.winner != targets[-1] and not is_one_time(self.steps, purchase):
                     self.move(scope, newest.winner, targets[-1], at, step["id"], only=purchase)
@@ -438,6 +438,12 @@ def is_of_left_plan(loss: Fact, facts: list[Fact]) -> bool:
     left, ended = lost_plans(loss.loser, loss.at, facts), lost_plans(loss.loser, begun, facts)
     return (bool(left) and any(fact.plan and fact.plan not in left | ended for fact in newest)
             and all(fact.until is not None for fact in newest) and any(fact.until > loss.at for fact in newest))
+
+
+def followed_of(facts: list[Fact]) -> list[Fact]:
+    """What the tenures follow from."""
+    found = [fact for fact in facts if not fact.family and not fact.ends_only]
+    return [fact for fact in found if not is_of_left_plan(fact, found)]
 
 
 def lost_plans(holder: str, at: int, facts: list[Fact]) -> set[str]:
