@@ -138,7 +138,8 @@ struct TransferOracle {
     }
 
     /// A gain of U is a transfer H→U if the last point of anybody else before it is H's, U had none since, and H's
-    /// period reaches it; but not if H is first known to have it at that very time, and no loss says that it was first.
+    /// period reaches it; but not if H is first known to have it at that very time, and no loss within a minute says that
+    /// it was first.
     private func changes() -> [Pair: Int] {
         var changes: [Pair: Set<Int64>] = [:]
         let points = points().map { (place: (at: $0.at, holder: $0.holder), isGain: $0.isGain) }
@@ -153,7 +154,11 @@ struct TransferOracle {
             let start = points.map(\.place).filter { point in
                 point.holder == last.holder && (before.map { isBefore($0, point) } ?? true)
             }.map(\.at).min()
-            let isKnownFirst = start != gain.at || isLost(last.holder, gain.at)
+            let isLostThen = statements.contains { statement in
+                !statement.isGain && statement.holder == last.holder
+                    && (gain.at...gain.at + minute).contains(statement.at)
+            }
+            let isKnownFirst = start != gain.at || isLostThen
             if isFirst, isKnownFirst, reaches(last.holder, gain.at) {
                 changes[Pair(from: last.holder, to: gain.holder), default: []].insert(gain.at)
             }

@@ -227,8 +227,11 @@ class World:
         changes: dict[tuple[str, str], list[int]] = collections.defaultdict(list)
         for old, new in zip(line, line[1:]):
             start = new.first_gain
-            # Of two that have it from one time on, only a loss says who was first; a login says whom it moves.
-            is_after = start is not None and (old.start < start or loses(old.holder, start, followed)
+            # Of two that have it from one time on, only a loss within a minute says who was first; a login says whom
+            # it moves.
+            is_after = start is not None and (old.start < start
+                                              or any(fact.loser == old.holder and 0 <= fact.at - start <= GRACE_MS
+                                                     for fact in followed)
                                               or any(fact.moved and fact.at == start for fact in followed))
             if is_after and reaches(old.holder, start, followed):
                 changes[old.holder, new.holder].append(start)
