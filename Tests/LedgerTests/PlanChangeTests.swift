@@ -12,7 +12,7 @@ struct PlanChangeTests {
     private static func at(_ day: Int64, _ more: Int64 = 0) -> Timestamp { seconds(day * 86_400 + more) }
 
     private static func gain(
-        _ plan: String?, _ time: Timestamp, until: Timestamp, of holder: Holder = user
+        _ plan: String?, _ time: Timestamp, until: Timestamp?, of holder: Holder = user
     ) -> Fact {
         Fact(kind: .gain, holder: holder, at: time, until: until, plan: plan)
     }
@@ -59,7 +59,7 @@ struct PlanChangeTests {
         #expect(Self.isActive(facts))
     }
 
-    @Test("What ends the plan in force ends access: an expiry, a refund, an end after the stated one, no plan named")
+    @Test("What ends the plan in force ends access: expiry, refund, after the stated end, no plan or end named")
     func ends() {
         for end in [
             Self.loss("monthly", Self.at(16, 5), until: Self.at(16)),
@@ -71,10 +71,24 @@ struct PlanChangeTests {
             expectConfluence(facts, numbers: [:])
             #expect(!Self.isActive(facts))
         }
-        // Where the plan of the gain is unknown, a loss is a loss.
-        let unknown = [Self.gain(nil, Self.at(2), until: Self.at(16)), Self.weekEnds]
-        expectConfluence(unknown, numbers: [:])
-        #expect(!Self.isActive(unknown))
+        // Where the plan of the gain is unknown, or how long it lasts, a loss is a loss.
+        for month in [Self.gain(nil, Self.at(2), until: Self.at(16)), Self.gain("monthly", Self.at(2), until: nil)] {
+            let unknown = [month, Self.loss("weekly", Self.at(5), until: Self.at(7))]
+            expectConfluence(unknown, numbers: [:])
+            #expect(!Self.isActive(unknown))
+        }
+    }
+
+    @Test("Renewed, ended and replaced at one time, a plan is left, and what ends the new one ends access")
+    func renewed() {
+        let renewed = Self.change + [Self.gain("weekly", Self.at(2), until: Self.at(9))]
+        expectConfluence(renewed, numbers: [:])
+        #expect(Self.isActive(renewed))
+        for isRevoked in [false, true] {
+            let ended = renewed + [Self.loss("monthly", Self.at(5), until: Self.at(16), isRevoked: isRevoked)]
+            expectConfluence(ended, numbers: [:])
+            #expect(!Self.isActive(ended))
+        }
     }
 
     @Test("A transfer after a change of plan is one, with or without an end that says so; at its very time, too")
@@ -111,6 +125,17 @@ struct PlanChangeTests {
         }
     }
 
+    @Test("A restore and a login pass on, with access, what goes on after a change of plan", arguments: [false, true])
+    func moves(isLogin: Bool) {
+        let end = Self.loss("weekly", Self.at(2), until: Self.at(7), isRevoked: true)
+        let move = KeptMove(at: Self.at(9), from: isLogin ? user : nil, to: otherUser, isLogin: isLogin)
+        for order in permutations([Self.week, end, Self.month]) {
+            let moved = TransferResolution.resolve(Playback(order).state, [], moves: [move], kind: .subscription)
+            #expect(moved.announced == [AnnouncedTransfer(from: user, to: otherUser, ordinal: 1, native: nil)])
+            #expect(moved.access[otherUser]?.isActive == true && moved.access[user]?.isActive == false)
+        }
+    }
+
     @Test("Once nothing can come in between any more, what losses of plans are judged by is kept")
     func compaction() {
         let stray = Self.loss(nil, Self.at(60), until: Self.at(60), of: otherUser)
@@ -128,6 +153,14 @@ struct PlanChangeTests {
         ]
         #expect(Playback(refunded + [stray]).access == TransferOracle(refunded).access)
         #expect(!Self.isActive(refunded + [stray]))
+
+        // The plan that was left had been renewed at the time of the new one's begin.
+        let renewed = [
+            month, Self.gain("monthly", Self.at(10), until: Self.at(40)), left, year,
+            Self.loss("yearly", Self.at(12), until: Self.at(12)), stray,
+        ]
+        #expect(Playback(renewed + [stray]).access == TransferOracle(renewed).access)
+        #expect(!Self.isActive(renewed + [stray]))
 
         // Years of both leave little.
         var playback = Playback()

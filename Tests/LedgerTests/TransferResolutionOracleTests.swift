@@ -69,13 +69,19 @@ struct TransferOracle {
     }
 
     /// Whether the holder's loss at this time names another plan than the holder's newest gain, within the period that
-    /// this gain states.
+    /// this gain states. What is lost at the time of the gain is not the plan that begins there.
     private func isOfLeftPlan(_ holder: Holder, _ at: Int64) -> Bool {
         let gains = all.filter { $0.isGain && $0.holder == holder && $0.at <= at }
         let newest = gains.filter { $0.at == gains.map(\.at).max() }
-        guard let end = newest.map(\.until).max(), at < end, !newest.contains(where: \.isRevoked) else { return false }
-        let left = all.filter { !$0.isGain && $0.holder == holder && $0.at == at }.compactMap(\.plan)
-        return !left.isEmpty && newest.compactMap(\.plan).contains { !left.contains($0) }
+        guard let begin = newest.first?.at, let end = newest.map(\.until).max(), at < end, end < .max,
+            !newest.contains(where: \.isRevoked)
+        else { return false }
+        let (left, leftAtBegin) = (lostPlans(of: holder, at), lostPlans(of: holder, begin))
+        return !left.isEmpty && newest.compactMap(\.plan).contains { !left.contains($0) && !leftAtBegin.contains($0) }
+    }
+
+    private func lostPlans(of holder: Holder, _ at: Int64) -> [String] {
+        all.filter { !$0.isGain && $0.holder == holder && $0.at == at }.compactMap(\.plan)
     }
 
     /// Whether only losses of plans that were left are stated from the holder's newest gain on, the last at this time.
@@ -132,7 +138,8 @@ struct TransferOracle {
     }
 
     /// A gain of U is a transfer H→U if the last point of anybody else before it is H's, U had none since, and H's
-    /// period reaches it; but not if H is first known to have it at that very time, and no loss says that it was first.
+    /// period reaches it; but not if H is first known to have it at that very time, and no loss within a minute says that
+    /// it was first.
     private func changes() -> [Pair: Int] {
         var changes: [Pair: Set<Int64>] = [:]
         let points = points().map { (place: (at: $0.at, holder: $0.holder), isGain: $0.isGain) }
@@ -147,7 +154,11 @@ struct TransferOracle {
             let start = points.map(\.place).filter { point in
                 point.holder == last.holder && (before.map { isBefore($0, point) } ?? true)
             }.map(\.at).min()
-            let isKnownFirst = start != gain.at || isLost(last.holder, gain.at)
+            let isLostThen = statements.contains { statement in
+                !statement.isGain && statement.holder == last.holder
+                    && (gain.at...gain.at + minute).contains(statement.at)
+            }
+            let isKnownFirst = start != gain.at || isLostThen
             if isFirst, isKnownFirst, reaches(last.holder, gain.at) {
                 changes[Pair(from: last.holder, to: gain.holder), default: []].insert(gain.at)
             }

@@ -142,6 +142,13 @@ struct TransferResolutionOrderTests {
                     #expect(access[to]?.isActive == true && access[from]?.isActive == false)
                 }
                 expectConfluence(gains, numbers: [:])
+                // Of whoever counts as the first by the tie, a loss up to a minute later says that it was.
+                for late in [5, 60_000, 60_001] as [Int64] where from < to {
+                    let facts = gains + [.deactivate(from, at.advanced(byMilliseconds: late), until: Self.end)]
+                    let numbers: [Pair: Int] = late <= 60_000 ? [Pair(from: from, to: to): 1] : [:]
+                    expectConfluence(facts, numbers: numbers)
+                    #expect(Playback(facts).access[to]?.isActive == true)
+                }
             }
         }
     }

@@ -216,7 +216,7 @@ class World:
     def exclusive(self, purchase: str, facts: list[Fact]) -> tuple[dict, dict, dict]:
         is_single = is_one_time(self.steps, purchase)
         stated_all = [] if is_single else [fact for fact in facts if not fact.family and not fact.ends_only]
-        followed = [fact for fact in stated_all if not is_of_left_plan(fact, stated_all)]
+        followed = [] if is_single else followed_of(facts)
         line = tenures(followed)
         newest = next((tenure.holder for tenure in reversed(line) if tenure.first_gain is not None), None)
         # The newest gain says it: a tenure that began ungranted may have been given since.
@@ -227,8 +227,11 @@ class World:
         changes: dict[tuple[str, str], list[int]] = collections.defaultdict(list)
         for old, new in zip(line, line[1:]):
             start = new.first_gain
-            # Of two that have it from one time on, only a loss says who was first; a login says whom it moves.
-            is_after = start is not None and (old.start < start or loses(old.holder, start, followed)
+            # Of two that have it from one time on, only a loss within a minute says who was first; a login says whom
+            # it moves.
+            is_after = start is not None and (old.start < start
+                                              or any(fact.loser == old.holder and 0 <= fact.at - start <= GRACE_MS
+                                                     for fact in followed)
                                               or any(fact.moved and fact.at == start for fact in followed))
             if is_after and reaches(old.holder, start, followed):
                 changes[old.holder, new.holder].append(start)
@@ -282,7 +285,7 @@ class World:
                 if on and not is_login:
                     self.facts[purchase].append(Fact(at, loser, winner, None, family=family, key=key, moved=True))
                 continue
-            followed = [fact for fact in facts if not fact.family and not fact.ends_only]
+            followed = followed_of(facts)
             newest = newest_gain([fact for fact in followed if fact.at < at or fact.winner == loser], followed)
             # Whose access has ended can still hand over while the period lasts that was paid for.
             periods = stated(loser, followed)
@@ -313,7 +316,7 @@ class World:
             known = self.before(purchase, at)
             if not self.is_shared(purchase):
                 # One holder alone, so it can only be a transfer: from the last that it was given to.
-                followed = [fact for fact in known if not fact.family and not fact.ends_only]
+                followed = followed_of(known)
                 newest = newest_gain([fact for fact in followed if fact.at < at], followed)
                 if newest and newest.winner != targets[-1] and not is_one_time(self.steps, purchase):
                     self.move(scope, newest.winner, targets[-1], at, step["id"], only=purchase)
@@ -428,14 +431,26 @@ def known_until(periods: list[tuple[int, int, bool, int]]) -> int | None:
 
 def is_of_left_plan(loss: Fact, facts: list[Fact]) -> bool:
     """Whether a loss names another plan than its holder's newest gain by then, within the period that this one states:
-    the holder left that plan for another one, and has the purchase still."""
-    if not loss.loser:
-        return False
+    the holder left that plan for another one, and has the purchase still. What ends at the time of that gain is not
+    the plan that it begins."""
     gains = [fact for fact in facts if fact.winner == loss.loser and fact.at <= loss.at]
-    newest = [fact for fact in gains if fact.at == max(gain.at for gain in gains)]
-    left = {fact.plan for fact in facts if fact.loser == loss.loser and fact.at == loss.at} - {None}
-    return bool(left) and any(fact.plan and fact.plan not in left for fact in newest) and any(
-        fact.until is None or fact.until > loss.at for fact in newest)
+    if not loss.loser or not gains:
+        return False
+    begun = max(fact.at for fact in gains)
+    newest = [fact for fact in gains if fact.at == begun]
+    left, ended = lost_plans(loss.loser, loss.at, facts), lost_plans(loss.loser, begun, facts)
+    return (bool(left) and any(fact.plan and fact.plan not in left | ended for fact in newest)
+            and all(fact.until is not None for fact in newest) and any(fact.until > loss.at for fact in newest))
+
+
+def followed_of(facts: list[Fact]) -> list[Fact]:
+    """What the tenures follow from."""
+    found = [fact for fact in facts if not fact.family and not fact.ends_only]
+    return [fact for fact in found if not is_of_left_plan(fact, found)]
+
+
+def lost_plans(holder: str, at: int, facts: list[Fact]) -> set[str]:
+    return {fact.plan for fact in facts if fact.loser == holder and fact.at == at and fact.plan}
 
 
 def has_changed_plan(holder: str, facts: list[Fact], all_facts: list[Fact]) -> bool:

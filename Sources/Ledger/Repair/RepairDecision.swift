@@ -42,7 +42,7 @@ struct RepairDecision {
         let announced = Set(history.transfers.map(\.id))
         let missing = Self.missing(history, stored: stored, rebuilt: rebuilt)
         let isEqual =
-            rebuilt.state.forms.contains { $0 == stored } && history.kind == rebuilt.kind
+            stored.map { rebuilt.state.isSame(as: $0) } ?? false && history.kind == rebuilt.kind
             && known.mapValues(\.access) == given.mapValues(\.access)
         let isComplete = isEqual || missing.isEmpty
         let isKept = !isComplete && stored != nil
@@ -111,13 +111,16 @@ struct RepairDecision {
 }
 
 extension PurchaseState {
-    /// The states that say the same: while a daemon of an older version lives, moves are written as facts, or what a
-    /// store said as gains (`LedgerForm`). A version before recorded no plans.
-    fileprivate var forms: [PurchaseState] {
-        if !mayLackName { return [self, withoutPlans, withoutMoves()] }
-        var before = self
-        before.names = namesWithoutSaid
-        return [self, before]
+    /// Whether a stored state says the same. While a daemon of an older version lives, moves are written as facts, or
+    /// what a store said as gains (`LedgerForm`). A version before recorded no plans: what was recorded since has them.
+    fileprivate func isSame(as stored: PurchaseState) -> Bool {
+        if mayLackName {
+            var before = self
+            before.names = namesWithoutSaid
+            return stored == self || stored == before
+        }
+        return stored == withoutMoves()
+            || stored.withoutPlans == withoutPlans && Set(stored.plans).isSubset(of: plans)
     }
 }
 

@@ -161,12 +161,13 @@ struct EffectiveMoves {
     /// very time is the move itself, stated by a webhook too, and says nothing about the period. A period without a
     /// stated end is over with a loss that came too early to be half of the move.
     private func period(of holder: Holder, at time: Timestamp) -> Timestamp? {
-        let newest = known.facts.newestGain { $0.at < time || $0.at == time && $0.holder == holder }
+        let facts = counted
+        let newest = facts.newestGain { $0.at < time || $0.at == time && $0.holder == holder }
         guard newest?.holder == holder else { return nil }
         var until: Timestamp?
         /// What the newest loss after the last gain states.
         var ended: Timestamp?
-        for fact in known.facts where fact.holder == holder {
+        for fact in facts where fact.holder == holder {
             guard fact.at < time || fact.at == time && (fact.kind == .gain || fact.isRevoked) else { continue }
             until = fact.isRevoked ? fact.until : max(until ?? fact.until, fact.until)
             ended = fact.kind == .loss ? fact.until : nil
@@ -177,8 +178,11 @@ struct EffectiveMoves {
 
     /// The holder at a time: under exclusive ownership there is at most one.
     private func soleHolder(at time: Timestamp) -> Holder? {
-        known.facts.newestGain { $0.at < time }?.holder
+        counted.newestGain { $0.at < time }?.holder
     }
+
+    /// The known facts that count for tenures.
+    private var counted: [KeptFact] { known.withoutLeftPlans(known.facts) }
 
     /// The newest statement about a holder at or before a time; on equal times the loss, then the one that is free of
     /// tenures.

@@ -5,8 +5,9 @@ package import Vocabulary
 ///
 /// The rule (Domain.md, "A change of plan"): a loss that names another plan than its holder's newest gain at or before
 /// it, and that comes before the end which this gain states, is that of a plan that was left. It ends nothing and
-/// takes back no period. Where either plan is unknown, a loss is a loss. All of it is a function of the set, so that
-/// the order of arrival says nothing.
+/// takes back no period. Where either plan is unknown, or the gain states no end, a loss is a loss. Losses of a holder
+/// at one time are one fact: where one of them names a plan, another without a plan shares it. All of it is a function
+/// of the set, so that the order of arrival says nothing.
 package struct NamedPlan: Sendable, Hashable {
     package let holder: Holder
     package let kind: KeptFact.Kind
@@ -86,9 +87,12 @@ extension PurchaseState {
     func isOfLeftPlan(_ loss: KeptFact, among facts: [KeptFact]) -> Bool {
         if plans.isEmpty || loss.kind == .gain { return false }
         let newest = facts.last { $0.kind == .gain && $0.holder == loss.holder && $0.at <= loss.at }
-        guard let newest, loss.at < newest.until else { return false }
-        let left = digests(of: loss)
-        return !left.isEmpty && !digests(of: newest).isSubset(of: left)
+        guard let newest, loss.at < newest.until, newest.until < Timestamp(milliseconds: .max) else { return false }
+        let left = digests(.loss, of: loss.holder, at: loss.at)
+        // A plan that was left may have been renewed at that very time.
+        let inForce = digests(.gain, of: loss.holder, at: newest.at).subtracting(
+            digests(.loss, of: loss.holder, at: newest.at))
+        return !left.isEmpty && !inForce.isSubset(of: left)
     }
 
     /// Facts, in canonical order, without the losses of plans that were left.
@@ -113,14 +117,16 @@ extension PurchaseState {
     }
 
     /// Whether losses after a kept fact, before its holder's next gain, may be judged by it: by the plan and the end of
-    /// a gain; or because no loss of a left plan gives back what this loss ended.
+    /// a gain; by what was left at its time; or because no loss of a left plan gives back what this loss ended.
     func isJudgedBy(_ fact: KeptFact, at index: Int) -> Bool {
-        if plans.isEmpty || isOfLeftPlan(fact, among: facts) { return false }
+        if plans.isEmpty { return false }
+        let isAtGain = facts.contains { $0.kind == .gain && $0.at == fact.at && $0.holder == fact.holder }
+        if !isAtGain, isOfLeftPlan(fact, among: facts) { return false }
         let later = facts[(index + 1)...].filter { $0.holder == fact.holder }
-        return later.prefix { $0.kind == .loss }.contains { !digests(of: $0).isEmpty }
+        return later.prefix { $0.kind == .loss }.contains { !digests(.loss, of: $0.holder, at: $0.at).isEmpty }
     }
 
-    private func digests(of fact: KeptFact) -> Set<UInt32> {
-        Set(plans.filter { $0.isOf(fact) }.map(\.digest))
+    private func digests(_ kind: KeptFact.Kind, of holder: Holder, at time: Timestamp) -> Set<UInt32> {
+        Set(plans.filter { $0.at == time && $0.kind == kind && $0.holder == holder }.map(\.digest))
     }
 }

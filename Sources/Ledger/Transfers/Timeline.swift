@@ -102,9 +102,10 @@ struct Timeline {
         }
         for (old, new) in zip(tenures, tenures.dropFirst()) {
             guard let start = new.firstGain, Self.reaches(old.holder, start, facts) else { continue }
-            // Who had it first, of two that were given it at one time, only a loss says; moves have an order of theirs.
+            // Who had it first, of two that were given it at one time, only a loss says, which may be some seconds later
+            // as in any transfer; moves have an order of theirs.
             let isMoved = effects.contains { $0.move.at == start }
-            if old.start == start, !isMoved, !facts.isLost(by: old.holder, at: start) { continue }
+            if old.start == start, !isMoved, !Self.isLost(by: old.holder, from: start, facts) { continue }
             passings.append(Passing(pair: Pair(from: old.holder, to: new.holder), at: start))
         }
     }
@@ -196,6 +197,12 @@ struct Timeline {
             latest = fact.at > start ? max(latest ?? fact.until, fact.until) : fact.period(after: latest)
         }
         return latest.map { $0 >= start } ?? false
+    }
+
+    /// Whether `holder` loses the purchase within the minute from `start`.
+    private static func isLost(by holder: Holder, from start: Timestamp, _ facts: [KeptFact]) -> Bool {
+        let end = start.advanced(byMilliseconds: Limits.ungrantedTenureMilliseconds)
+        return facts.contains { $0.kind == .loss && $0.holder == holder && $0.at >= start && $0.at <= end }
     }
 }
 

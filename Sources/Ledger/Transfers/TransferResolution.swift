@@ -13,7 +13,7 @@ package import Vocabulary
 /// - A tenure of U directly after one of H is a transfer H→U if the period known of H reaches U's first gain: the
 ///   latest `until` among H's facts up to it, a loss counting up to 60 s after it (the webhooks of one transfer have
 ///   times of their own). REVOKED takes back all that was stated before it. Otherwise it is a new start. Of two tenures
-///   that begin at one time, without a loss of H then, nothing says yet which was first: no transfer.
+///   that begin at one time, without a loss of H within 60 s, nothing says yet which was first: no transfer.
 /// - The number of transfers H→U is the largest of these three: such changes and moves, distinct TRANSFERRED, distinct
 ///   RECEIVED.
 ///
