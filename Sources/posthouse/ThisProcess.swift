@@ -8,25 +8,17 @@ import Vocabulary
 /// Facts about this process from Linux and systemd.
 enum ThisProcess {
     /// The command that this process runs, with its arguments, as a shell takes it; without what looks like a secret.
-    /// A path to something that is there is absolute: a unit of systemd's runs in `/`.
+    /// The configuration's path is absolute: a unit of systemd's runs in `/`.
     static var commandLine: String {
+        var isPath = false
         let words = CommandLine.arguments.dropFirst().map { word -> String in
             if SecretText.looksSecret(word) { return "…" }
-            let text = absolute(word)
+            let text = isPath ? SecretStore.realPath(word) : word
+            isPath = word == "--config"
             let isPlain = text.wholeMatch(of: #/[A-Za-z0-9_@%+=:,./-]+/#) != nil
             return isPlain ? text : "'" + text.replacing("'", with: "'\\''") + "'"
         }
         return PlainText.harmless((["posthouse"] + words).joined(separator: " "))
-    }
-
-    /// - Parameter word: an argument, or an option with its value: `--config=FILE`. What has neither a dot nor a slash
-    ///   may be a name, and stays.
-    private static func absolute(_ word: String) -> String {
-        if word.hasPrefix("--"), let sign = word.firstIndex(of: "=") {
-            return "\(word[...sign])\(absolute(String(word[word.index(after: sign)...])))"
-        }
-        let isPath = !word.hasPrefix("/") && word.contains { $0 == "." || $0 == "/" }
-        return isPath ? SecretStore.realPath(word) : word
     }
 
     /// The line by which root has systemd run this command as the daemon's user, while no daemon runs. Without its mode

@@ -105,7 +105,7 @@ struct DaemonConfigurationFindingsTests {
     }
 
     /// During an upgrade: it may digest a section otherwise, but it has it or not all the same.
-    @Test("Digests of two versions are not compared, which is said; what is lacking is found all the same")
+    @Test("Digests are compared among daemons of one version, which is said; what is lacking is found all the same")
     func versions() {
         func found(_ old: [String: String]) -> [DoctorFinding] {
             DaemonConfigurationFindings.of([
@@ -118,5 +118,10 @@ struct DaemonConfigurationFindingsTests {
             #expect(alike.map(\.state) == [.note] && alike[0].text.contains("of the same names"), "\(alike)")
         }
         #expect(found([:]).map(\.state) == [.wrong])
+        let three = [("1", "a"), ("1", "b"), ("2", "c")].map {
+            DaemonConfiguration(version: $0, digests: ["integration crm": $1])
+        }
+        let differing = DaemonConfigurationFindings.of(three)
+        #expect(differing.map(\.state) == [.wrong] && differing[0].text.contains("2 ways"), "\(differing)")
     }
 }

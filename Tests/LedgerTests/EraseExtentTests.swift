@@ -282,6 +282,13 @@ struct EraseExtentTests {
             learned.learnFirst(Self.ann.id, install: "erased-0123456789abcdef", scope: scope, event: 1)
             _ = learned.identify(Self.ann.id, install: "other", scope: scope, event: 2, isHolder: false)
             #expect(learned.newIdentities.map { "\($0.install) \($0.event)" } == ["other 1"])
+            // A line names who took the place; the ledger may have the stand-in from an older backup.
+            var restored = HolderKnowledge()
+            restored.load(HolderKnowledge.Identity(first: "erased-0123456789abcdef", linked: linked), of: key)
+            for install in ["other", "third"] {
+                restored.learnFirst(Self.ann.id, install: install, scope: scope, event: 1)
+            }
+            #expect(restored.newIdentities.map(\.install) == ["other"])
         }
     }
 

@@ -100,6 +100,26 @@ struct EraseSampleTests {
         }
     }
 
+    @Test("Digits in the samples of a number or a time are nobody's")
+    func numbers() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
+            try ledger.psql(
+                """
+                CREATE TABLE aside AS SELECT n AS id, timestamptz 'epoch' + n * interval '1 day' AS at, n || '' AS said
+                FROM generate_series(42, 44) AS n;
+                ANALYZE aside; DELETE FROM aside
+                """)
+            func named(_ person: Holder) async throws -> [String] {
+                let erasure = try await Erasure.start(person, source: nil, isDry: false, in: daemon.pool)
+                return try await erasure.sampleAnew(in: daemon.pool).map(\.table)
+            }
+            #expect(try await named(.user("42")) == ["aside"])
+            try ledger.psql("ALTER TABLE aside DROP COLUMN said")
+            #expect(try await named(.user("42")) == [])
+        }
+    }
+
     @Test("Tables of another role are named, of partitions the table that they are of")
     func ofOthers() async throws {
         try await TestLedger.run { ledger in

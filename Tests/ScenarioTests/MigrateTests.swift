@@ -111,13 +111,11 @@ import Vocabulary
         #expect(urlless.end == .exited(78) && urlless.errors.contains("the secret of [database] url "), "\(urlless)")
         #expect(urlless.errors.contains(line), "\(urlless)")
         // A unit of systemd's runs in another directory than this command.
-        try directory.write("lines.jsonl", "")
         for (words, named) in [
             ("migrate --from-embedded --config posthouse.toml", line),
-            ("migrate --from-embedded --config=./posthouse.toml", "--config=\(new.configuration)"),
             (
-                "import purchasely lines.jsonl --config posthouse.toml",
-                "import purchasely \(directory.path)/lines.jsonl --config \(new.configuration)"
+                "events --user posthouse.toml --config ./posthouse.toml",
+                "posthouse events --user posthouse.toml --config \(new.configuration)"
             ),
         ] {
             let (child, end) = try Relay.run(

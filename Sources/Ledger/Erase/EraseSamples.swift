@@ -65,17 +65,19 @@ enum EraseSampleStatements {
         let isEmpty: Bool
     }
 
-    /// The tables in whose samples a needle occurs; for a partition, which upkeep may drop, the partitioned table. The
-    /// text of a sample is made once, and not once for each needle.
+    /// The tables in whose samples a needle occurs, of columns that may have an id; for a partition, which upkeep may
+    /// drop, the partitioned table. The text of a sample is made once, and not once for each needle.
     static let tables = Statement<[String], Sampled>(
         "erase_sampled_tables",
         """
         SELECT r.oid::regclass::text AS name, r.relkind = 'p', pg_has_role(r.relowner, 'USAGE'),
                bool_or(c.reltuples = 0)
-        FROM (SELECT schemaname, tablename, concat(most_common_vals::text, histogram_bounds::text) AS texts
+        FROM (SELECT schemaname, tablename, attname, concat(most_common_vals::text, histogram_bounds::text) AS texts
               FROM pg_stats WHERE schemaname = current_schema() OFFSET 0) AS s
         JOIN pg_namespace n ON n.nspname = s.schemaname
         JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = s.tablename AND c.relkind IN ('r', 'p')
+        JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = s.attname
+            AND a.atttypid IN ('text'::regtype, 'bytea'::regtype, 'jsonb'::regtype)
         JOIN pg_class r ON r.oid = coalesce(pg_partition_root(c.oid)::oid, c.oid)
         WHERE EXISTS (SELECT FROM unnest($1) AS w (needle) WHERE position(w.needle IN s.texts) > 0)
         GROUP BY r.oid, r.relkind, r.relowner

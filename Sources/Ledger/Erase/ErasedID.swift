@@ -18,8 +18,9 @@ struct ErasedID: Sendable {
     static let standInPrefix = "\(replacement)-"
 
     static func isStandIn(_ holder: Holder) -> Bool {
-        holder.isAnonymous && holder.id.utf8.count == standInPrefix.utf8.count + 16
-            && holder.id.hasPrefix(standInPrefix)
+        guard holder.isAnonymous, holder.id.utf8.starts(with: standInPrefix.utf8) else { return false }
+        let hash = holder.id.utf8.dropFirst(standInPrefix.utf8.count)
+        return hash.count == 16 && hash.allSatisfy("0123456789abcdef".utf8.contains)
     }
 
     /// The holder in each spelling that is the same id: some write a UUID in capital letters (RFC 9562 section 4), and

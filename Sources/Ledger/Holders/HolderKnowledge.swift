@@ -218,22 +218,24 @@ struct HolderKnowledge {
         guard known.owner == nil else { return false }
         let isTaken = known.isTaken(besides: install)
         let first = isTaken ? known.linked.first ?? install : install
-        identities[key, default: Identity()].first = first
-        if known.first != nil, let index = newIdentities.firstIndex(where: { $0.key == key }) {
-            // A line of an export brought the stand-in in this batch, and one statement writes each row once.
-            newIdentities[index].install = first
-            return false
-        }
-        newIdentities.append(NewIdentity(key: key, install: first, event: event))
+        name(first, of: key, event: event)
         return known.first == nil && !isTaken && (!known.linked.isEmpty || !known.isNamed && !isHolder)
     }
 
     /// Takes which install identified as an identity first, as another ledger recorded it.
     mutating func learnFirst(_ identity: String, install: String, scope: Scope, event: Int64) {
         let key = IdentityKey(scope: scope, identity: .user(identity))
-        guard identities[key]?.first == nil else { return }
-        identities[key, default: Identity()].first = install
-        newIdentities.append(NewIdentity(key: key, install: install, event: event))
+        if identities[key]?.owner == nil { name(install, of: key, event: event) }
+    }
+
+    private mutating func name(_ first: String, of key: IdentityKey, event: Int64) {
+        identities[key, default: Identity()].first = first
+        // A line of an export may have brought a stand-in in this batch, and one statement writes each row once.
+        if let index = newIdentities.firstIndex(where: { $0.key == key }) {
+            newIdentities[index].install = first
+        } else {
+            newIdentities.append(NewIdentity(key: key, install: first, event: event))
+        }
     }
 
     /// Whether the install may become the identity's first: no other install is linked with the identity, and nobody

@@ -15,7 +15,7 @@ enum HolderTables {
         ])
 
     /// The first install of each identity. The next one takes the place of one that was erased (`ErasedID.isStandIn`),
-    /// but `event` stays: to a repair it would be the one that shared what the install had.
+    /// of no event: to a repair that would be the one that shared what the install had.
     static let identities = Table<HolderKnowledge.NewIdentity>(
         "install_identities",
         [
@@ -25,7 +25,7 @@ enum HolderTables {
         ],
         onConflict: """
             ON CONFLICT (identity, source, app, environment) DO UPDATE
-            SET install = excluded.install, linked_at = excluded.linked_at
+            SET install = excluded.install, linked_at = excluded.linked_at, event = 0
             WHERE install_identities.install ~ '^erased-[0-9a-f]{16}$'
             """)
 

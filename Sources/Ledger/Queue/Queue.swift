@@ -88,8 +88,6 @@ package struct Queue: Sendable {
             return (back, try session.run(QueueStatements.goneIntegrations, wanted))
         }
         if !back.isEmpty {
-            // It may have lost what the sequence had drawn, too: the next integration would get a number of these.
-            await pool.catchUpSequences()
             let list = back.compactMap { names[$0] }.sorted().joined(separator: ", ")
             observe(
                 .warning(
