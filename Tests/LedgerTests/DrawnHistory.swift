@@ -25,6 +25,8 @@ struct DrawnHistory {
     private var count = 0
     /// Hours since the first event.
     private var newest: Int64 = 0
+    /// Of the event before.
+    private var last: Timestamp?
 
     init(_ source: String, _ environment: String, _ lateness: Lateness, seed: UInt64) {
         self.source = source
@@ -33,7 +35,19 @@ struct DrawnHistory {
         dice = Dice(state: seed)
     }
 
+    /// Now and then that of the event before, or within a minute of it: there a loss says who of two was first.
     private mutating func time() -> Timestamp {
+        let time: Timestamp
+        if let last, dice.chance(10), let more = ([0, 5, 60_000] as [Int64]).randomElement(using: &dice) {
+            time = last.advanced(byMilliseconds: more)
+        } else {
+            time = hour()
+        }
+        last = time
+        return time
+    }
+
+    private mutating func hour() -> Timestamp {
         switch lateness {
         case .within: return seconds(Int64.random(in: 0..<480, using: &dice) * 3_600)
         case .beyondRetries: return seconds(Int64.random(in: 0..<960, using: &dice) * 3_600)

@@ -33,6 +33,30 @@ struct HolderOrderTests {
         }
     }
 
+    @Test("A restore milliseconds after two were given the purchase at one time is one transfer, in every order")
+    func restoreAfterTie() {
+        let (first, second, at) = (Holder.user("u1"), Holder.user("u2"), seconds(0))
+        let gains: [Fact] = [.activate(first, at), .activate(second, at)]
+        let move = KeptMove(at: at.advanced(byMilliseconds: 5), from: nil, to: first, isLogin: false)
+        for order in permutations([0, 1, 2]) {
+            var (state, announced, voids) = (PurchaseState(), [AnnouncedTransfer](), [VoidedTransfer]())
+            var access: [Holder: Access] = [:]
+            for place in order {
+                let facts = place < gains.count ? [gains[place]] : []
+                let resolution = TransferResolution.resolve(
+                    state, facts, moves: facts.isEmpty ? [move] : [], kind: .subscription)
+                (state, access) = (resolution.state, resolution.access)
+                announced += resolution.announced
+                voids += resolution.voids
+            }
+            // The loss that the move states does not say that its giver was the first at the tie, too.
+            #expect(
+                announced == [AnnouncedTransfer(from: second, to: first, ordinal: 1, native: nil)] && voids.isEmpty,
+                "\(order)")
+            #expect(access.filter(\.value.isActive).map(\.key) == [first], "\(order)")
+        }
+    }
+
     @Test("The user that something passed to last is who the anonymous holder is, in every order of arrival")
     func newestTransfer() async throws {
         let anonymous = Holder.anonymous("x")

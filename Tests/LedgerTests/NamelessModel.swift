@@ -240,16 +240,16 @@ struct NamelessModel {
 
     // MARK: Tenures
 
-    private func isLost(_ holder: Holder, _ at: Int64) -> Bool {
-        statements.contains { $0.holder == holder && $0.at == at && !$0.isGain }
+    private func firstLoss(_ holder: Holder, _ start: Int64) -> Int64? {
+        let losses = statements.filter { !$0.isGain && $0.holder == holder }.map(\.at)
+        return losses.filter { (start...start + minute).contains($0) }.min()
     }
 
-    /// At one time, who loses it then comes first.
+    /// At one time, who first loses it within a minute comes first.
     private func isBefore(_ left: (at: Int64, holder: Holder), _ right: (at: Int64, holder: Holder)) -> Bool {
-        func place(_ point: (at: Int64, holder: Holder)) -> (Int64, Int, Holder) {
-            (point.at, isLost(point.holder, point.at) ? 0 : 1, point.holder)
-        }
-        return place(left) < place(right)
+        if left.at != right.at { return left.at < right.at }
+        func place(_ holder: Holder) -> (Int64, Holder) { (firstLoss(holder, left.at) ?? .max, holder) }
+        return place(left.holder) < place(right.holder)
     }
 
     /// The end of the period known from statements of one holder, of which a revocation took back what was before it.
@@ -299,10 +299,11 @@ struct NamelessModel {
             if runs.last?.holder != point.holder { runs.append((point.holder, point.at, nil)) }
             if point.isGain, runs[runs.count - 1].firstGain == nil { runs[runs.count - 1].firstGain = point.at }
         }
+        let moveTimes = Set(moved.map(\.at))
         for (old, new) in zip(runs, runs.dropFirst()) {
-            guard let start = new.firstGain,
-                old.start < start || isLost(old.holder, start) || moved.contains(where: { $0.at == start })
-            else { continue }
+            guard let start = new.firstGain else { continue }
+            let isLost = firstLoss(old.holder, start).map { !moveTimes.contains($0) } ?? false
+            guard old.start < start || isLost || moveTimes.contains(start) else { continue }
             let known = statements.filter {
                 $0.holder == old.holder && $0.at <= start + ($0.isGain ? 0 : minute)
             }

@@ -86,6 +86,18 @@ struct NamelessTests {
         expect(history, numbers: [:], active: [otherUser], isStore: false)
     }
 
+    @Test(
+        "Of two accounts of one time, the one that loses it up to a minute later was first, whatever their ids",
+        arguments: [5, 60] as [Int64])
+    func tie(late: Int64) {
+        for (from, to) in [(user, otherUser), (otherUser, user)] {
+            let history = [Self.gain(from, 0), Self.gain(to, 0), Self.loss(from, late)]
+            for isStore in [true, false] {
+                expect(history, numbers: [Pair(from: from, to: to): 1], active: [to], isStore: isStore)
+            }
+        }
+    }
+
     @Test("REVOKED cuts every period: that of a nameless holder, too")
     func revoked() {
         let start = Self.nameless(.gain, 0, until: 30 * Self.day)

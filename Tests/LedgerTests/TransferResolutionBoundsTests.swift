@@ -87,6 +87,30 @@ struct TransferResolutionBoundsTests {
         #expect(played.access == TransferOracle(facts).access && played.access[first]?.isActive == true)
     }
 
+    @Test("So is what is stated up to a minute after a gain of another holder: a loss, and the gain before it")
+    func nearOthersGain() {
+        let (at, first, second) = (seconds(30 * Self.day), Holder.user("a"), Holder.user("b"))
+        let late = at.advanced(byMilliseconds: 60_000)
+        let stray = Fact.deactivate(.user("c"), seconds(60 * Self.day))
+        let (to, back) = (Pair(from: second, to: first), Pair(from: first, to: second))
+        let gains: [Fact] = [.activate(second, at), .activate(first, at)]
+        let loss = Fact.deactivate(second, late)
+        let before = Fact.activate(second, seconds(0))
+        let end = Fact.deactivate(second, seconds(31 * Self.day))
+        let histories: [(facts: [Fact], numbers: [Pair: Int], active: [Holder])] = [
+            ([before] + gains + [loss, end], [to: 1], [first]),
+            // What the loss ends was given again: without that gain the other one would seem to have it.
+            (gains + [Fact.activate(second, late), loss], [to: 1, back: 1], []),
+        ]
+        for (facts, numbers, active) in histories {
+            let played = Playback(facts + [stray, stray])
+            let oracle = TransferOracle(facts + [stray])
+            #expect(oracle.numbers == numbers && played.numbers == numbers && played.voids.isEmpty)
+            #expect(played.access == oracle.access)
+            #expect(played.access.filter(\.value.isActive).map(\.key) == active)
+        }
+    }
+
     @Test("Years of renewals and transfers, each webhook up to 20 days late: the same as without compaction")
     func compactedAsWhole() {
         var dice = Dice(state: 53)

@@ -125,21 +125,21 @@ struct TransferOracle {
         return (period(Array(known), takenBackAt: revocations) ?? .min) >= start
     }
 
-    private func isLost(_ holder: Holder, _ at: Int64) -> Bool {
-        statements.contains { $0.holder == holder && $0.at == at && !$0.isGain }
+    private func firstLoss(_ holder: Holder, _ start: Int64) -> Int64? {
+        let losses = statements.filter { !$0.isGain && $0.holder == holder }.map(\.at)
+        return losses.filter { (start...start + minute).contains($0) }.min()
     }
 
-    /// Whether one holder has it before the other: at one time, who loses it then, too.
+    /// Whether one holder has it before the other: at one time, who first loses it within a minute.
     private func isBefore(_ left: (at: Int64, holder: Holder), _ right: (at: Int64, holder: Holder)) -> Bool {
-        func place(_ point: (at: Int64, holder: Holder)) -> (Int64, Int, Holder) {
-            (point.at, isLost(point.holder, point.at) ? 0 : 1, point.holder)
-        }
-        return place(left) < place(right)
+        if left.at != right.at { return left.at < right.at }
+        func place(_ holder: Holder) -> (Int64, Holder) { (firstLoss(holder, left.at) ?? .max, holder) }
+        return place(left.holder) < place(right.holder)
     }
 
     /// A gain of U is a transfer H→U if the last point of anybody else before it is H's, U had none since, and H's
-    /// period reaches it; but not if H is first known to have it at that very time, and no loss within a minute says that
-    /// it was first.
+    /// period reaches it; but not if H is first known to have it at that very time, and no loss within a minute says
+    /// that it was first.
     private func changes() -> [Pair: Int] {
         var changes: [Pair: Set<Int64>] = [:]
         let points = points().map { (place: (at: $0.at, holder: $0.holder), isGain: $0.isGain) }
@@ -154,11 +154,7 @@ struct TransferOracle {
             let start = points.map(\.place).filter { point in
                 point.holder == last.holder && (before.map { isBefore($0, point) } ?? true)
             }.map(\.at).min()
-            let isLostThen = statements.contains { statement in
-                !statement.isGain && statement.holder == last.holder
-                    && (gain.at...gain.at + minute).contains(statement.at)
-            }
-            let isKnownFirst = start != gain.at || isLostThen
+            let isKnownFirst = start != gain.at || firstLoss(last.holder, gain.at) != nil
             if isFirst, isKnownFirst, reaches(last.holder, gain.at) {
                 changes[Pair(from: last.holder, to: gain.holder), default: []].insert(gain.at)
             }

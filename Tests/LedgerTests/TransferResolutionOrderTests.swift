@@ -142,14 +142,33 @@ struct TransferResolutionOrderTests {
                     #expect(access[to]?.isActive == true && access[from]?.isActive == false)
                 }
                 expectConfluence(gains, numbers: [:])
-                // Of whoever counts as the first by the tie, a loss up to a minute later says that it was.
-                for late in [5, 60_000, 60_001] as [Int64] where from < to {
+                // Whoever loses it up to a minute later was first; later than that, the tie by id stays.
+                for late in [5, 60_000, 60_001] as [Int64] {
                     let facts = gains + [.deactivate(from, at.advanced(byMilliseconds: late), until: Self.end)]
-                    let numbers: [Pair: Int] = late <= 60_000 ? [Pair(from: from, to: to): 1] : [:]
-                    expectConfluence(facts, numbers: numbers)
+                    let one = [Pair(from: from, to: to): 1]
+                    expectConfluence(facts, numbers: late <= 60_000 ? one : [:])
+                    expectConfluence(before + facts, numbers: one)
+                    if late > 60_000, to < from { continue }
                     #expect(Playback(facts).access[to]?.isActive == true)
+                    #expect(Playback(before + facts).access[to]?.isActive == true)
                 }
             }
+        }
+    }
+
+    @Test("Two who were given it at one time both lose it within the minute: the first loss says who was first")
+    func bothLost() {
+        let at = seconds(1_000)
+        for (from, to) in [(user, anonymous), (anonymous, user), (otherUser, user)] {
+            let facts: [Fact] = [
+                .activate(from, at, until: Self.end), .activate(to, at, until: Self.end),
+                .deactivate(from, at.advanced(byMilliseconds: 5), until: Self.end),
+                .deactivate(to, at.advanced(byMilliseconds: 30_000), until: Self.end),
+            ]
+            let played = Playback(facts)
+            let oracle = TransferOracle(facts)
+            #expect(oracle.numbers == [Pair(from: from, to: to): 1] && played.numbers == oracle.numbers)
+            #expect(played.access == oracle.access && !played.access.values.contains { $0.isActive })
         }
     }
 

@@ -6,6 +6,7 @@ announced once stays announced."""
 
 import collections
 import dataclasses
+import math
 
 MINUTE_MS = 60_000
 # How long before its first loss a holder is taken to have had the purchase; how long a loss can still be followed up.
@@ -72,13 +73,16 @@ def order(holder: str) -> tuple[bool, bytes]:
     return holder.startswith("user:"), holder.encode()
 
 
-def place(holder: str, at: int, facts: list[Fact]) -> tuple[int, bool, tuple[bool, bytes]]:
-    """Where having it at a time comes in order. At one time whoever loses it then is first: another has it after."""
-    return at, not loses(holder, at, facts), order(holder)
+def place(holder: str, at: int, facts: list[Fact]) -> tuple[int, float, tuple[bool, bytes]]:
+    """Where having it at a time comes in order. At one time whoever first loses it within a minute is first: another
+    has it after."""
+    lost = first_loss(holder, at, facts)
+    return at, math.inf if lost is None else lost, order(holder)
 
 
-def loses(holder: str, at: int, facts: list[Fact]) -> bool:
-    return any(fact.loser == holder and fact.at == at for fact in facts)
+def first_loss(holder: str, at: int, facts: list[Fact]) -> int | None:
+    """When the holder first loses it within the minute from a time on."""
+    return min((fact.at for fact in facts if fact.loser == holder and 0 <= fact.at - at <= GRACE_MS), default=None)
 
 
 # MARK: From steps to facts
@@ -227,12 +231,13 @@ class World:
         changes: dict[tuple[str, str], list[int]] = collections.defaultdict(list)
         for old, new in zip(line, line[1:]):
             start = new.first_gain
-            # Of two that have it from one time on, only a loss within a minute says who was first; a login says whom
-            # it moves.
-            is_after = start is not None and (old.start < start
-                                              or any(fact.loser == old.holder and 0 <= fact.at - start <= GRACE_MS
-                                                     for fact in followed)
-                                              or any(fact.moved and fact.at == start for fact in followed))
+            if start is None:
+                continue
+            # Of two that have it from one time on, only the first loss within a minute says who was first. A login says
+            # whom it moves; what it takes says nothing of a time before it.
+            lost = first_loss(old.holder, start, followed)
+            moves = [fact.at for fact in followed if fact.moved]
+            is_after = old.start < start or start in moves or lost is not None and lost not in moves
             if is_after and reaches(old.holder, start, followed):
                 changes[old.holder, new.holder].append(start)
         natives: dict[tuple[str, str], dict[str, set[int]]] = collections.defaultdict(
@@ -286,7 +291,9 @@ class World:
                     self.facts[purchase].append(Fact(at, loser, winner, None, family=family, key=key, moved=True))
                 continue
             followed = followed_of(facts)
-            newest = newest_gain([fact for fact in followed if fact.at < at or fact.winner == loser], followed)
+            # Of two that were given it at one time, what was lost within a minute says who was first, known or not.
+            judging = followed_of(self.facts[purchase])
+            newest = newest_gain([fact for fact in followed if fact.at < at or fact.winner == loser], judging)
             # Whose access has ended can still hand over while the period lasts that was paid for.
             periods = stated(loser, followed)
             until = known_until(periods)
@@ -317,7 +324,7 @@ class World:
             if not self.is_shared(purchase):
                 # One holder alone, so it can only be a transfer: from the last that it was given to.
                 followed = followed_of(known)
-                newest = newest_gain([fact for fact in followed if fact.at < at], followed)
+                newest = newest_gain([fact for fact in followed if fact.at < at], followed_of(self.facts[purchase]))
                 if newest and newest.winner != targets[-1] and not is_one_time(self.steps, purchase):
                     self.move(scope, newest.winner, targets[-1], at, step["id"], only=purchase)
                 continue

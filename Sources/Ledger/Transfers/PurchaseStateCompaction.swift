@@ -41,8 +41,9 @@ extension PurchaseState {
     /// Drops a fact between two others of its holder, without another holder's in between, once no webhook can come
     /// between them: the later one is older than the retry horizon plus the minute by which a loss reaches back,
     /// counted from the newest event time, because there is no clock. The first gain of such a run stays: it makes the
-    /// tenure granted. A revocation stays: it changes the meaning of facts before it. So does a loss at the very time
-    /// of another holder's gain: it says which of the two comes first; and a fact by which losses of plans are judged.
+    /// tenure granted. A revocation stays: it changes the meaning of facts before it. So does a fact within a
+    /// minute after another holder's gain: it may say which of two comes first (`isBefore`), or be what the first loss
+    /// after it ends; and a fact by which losses of plans are judged.
     /// - Parameter limit: drops those before this time instead: beyond the limit of facts, where the oldest ones, of a
     ///   holder before perhaps, say more.
     private mutating func dropInnerFacts(before limit: Timestamp? = nil) {
@@ -58,7 +59,7 @@ extension PurchaseState {
             guard let previous = kept.last, index + 1 < facts.endIndex, facts[index + 1].at < horizon,
                 previous.holder == fact.holder, facts[index + 1].holder == fact.holder,
                 !previous.isRevoked, !fact.isRevoked, fact.kind == .loss || previous.kind == .gain,
-                !isAtOthersGain(fact), !isJudgedBy(fact, at: index)
+                !isNearOthersGain(fact), !isJudgedBy(fact, at: index)
             else {
                 kept.append(fact)
                 continue
@@ -72,9 +73,10 @@ extension PurchaseState {
         if isShorter, !plans.isEmpty { dropInnerFacts(before: limit) }
     }
 
-    private func isAtOthersGain(_ loss: KeptFact) -> Bool {
-        loss.kind == .loss
-            && facts.contains { $0.kind == .gain && $0.at == loss.at && $0.holder != loss.holder }
+    /// Whether the fact is at the time of another holder's gain, or up to a minute after it.
+    private func isNearOthersGain(_ fact: KeptFact) -> Bool {
+        let minute = fact.at.advanced(byMilliseconds: -Limits.ungrantedTenureMilliseconds)...fact.at
+        return facts.contains { $0.kind == .gain && $0.holder != fact.holder && minute.contains($0.at) }
     }
 
     /// Drops the oldest facts beyond the limit. The newest gain stays, however old: it says who has the purchase.

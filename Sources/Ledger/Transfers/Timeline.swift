@@ -46,8 +46,7 @@ struct Timeline {
         for passing in moved.passings where !passings.contains(passing) {
             passings.insert(passing, at: passings.firstIndex { $0.at > passing.at } ?? passings.endIndex)
         }
-        let isPlanned = !state.plans.isEmpty
-        registers = isPlanned ? moved.registers.map { state.counted($0, by: moved.facts) } : moved.registers
+        registers = moved.registers.map { state.counted($0, by: moved.facts) }
         own = state.own
         names = state.names + moved.names
     }
@@ -100,12 +99,16 @@ struct Timeline {
                     Tenure(holder: point.holder, start: point.at, firstGain: point.isGain ? point.at : nil))
             }
         }
+        let moveTimes = effects.map(\.move.at)
         for (old, new) in zip(tenures, tenures.dropFirst()) {
             guard let start = new.firstGain, Self.reaches(old.holder, start, facts) else { continue }
-            // Who had it first, of two that were given it at one time, only a loss says, which may be some seconds later
-            // as in any transfer; moves have an order of theirs.
-            let isMoved = effects.contains { $0.move.at == start }
-            if old.start == start, !isMoved, !Self.isLost(by: old.holder, from: start, facts) { continue }
+            // Who had it first, of two that were given it at one time, only a loss says, which may be some seconds
+            // later as in any transfer; moves have an order of theirs. The loss that a move states is its own transfer.
+            if old.start == start, !moveTimes.contains(start) {
+                guard let loss = facts.firstLoss(of: old.holder, from: start), !moveTimes.contains(loss) else {
+                    continue
+                }
+            }
             passings.append(Passing(pair: Pair(from: old.holder, to: new.holder), at: start))
         }
     }
@@ -198,33 +201,33 @@ struct Timeline {
         }
         return latest.map { $0 >= start } ?? false
     }
-
-    /// Whether `holder` loses the purchase within the minute from `start`.
-    private static func isLost(by holder: Holder, from start: Timestamp, _ facts: [KeptFact]) -> Bool {
-        let end = start.advanced(byMilliseconds: Limits.ungrantedTenureMilliseconds)
-        return facts.contains { $0.kind == .loss && $0.holder == holder && $0.at >= start && $0.at <= end }
-    }
 }
 
+/// Facts in canonical order.
 extension [KeptFact] {
-    /// The newest of those gains that are wanted: it says who has the purchase.
+    /// The newest of those gains that are wanted: it says who has the purchase. Of ties, all facts decide.
     func newestGain(where isWanted: (KeptFact) -> Bool) -> KeptFact? {
         let gains = filter { $0.kind == .gain && isWanted($0) }
         return gains.max { isBefore(($0.at, $0.holder), ($1.at, $1.holder)) }
     }
 
-    /// Orders the times at which holders have the purchase. At one time, whoever also loses it then comes first,
-    /// because another has it afterwards (a transfer together with a renewal, or with the purchase itself); then
-    /// anonymous holders, then by id.
+    /// Orders the times at which holders have the purchase. At one time, whoever first loses it within the minute from
+    /// then on comes first, because another has it afterwards (a transfer together with a renewal, or with the
+    /// purchase itself, whose webhooks have times of their own); then anonymous holders, then by id. The first loss,
+    /// not any: the new holder may lose it within that minute, too.
     func isBefore(_ left: (at: Timestamp, holder: Holder), _ right: (at: Timestamp, holder: Holder)) -> Bool {
         if left.at != right.at { return left.at < right.at }
         if left.holder == right.holder { return false }
-        let (isLeftLost, isRightLost) = (isLost(by: left.holder, at: left.at), isLost(by: right.holder, at: left.at))
-        return isLeftLost != isRightLost ? isLeftLost : left.holder < right.holder
+        let never = Timestamp(milliseconds: .max)
+        let leftLoss = firstLoss(of: left.holder, from: left.at) ?? never
+        let rightLoss = firstLoss(of: right.holder, from: left.at) ?? never
+        return leftLoss != rightLoss ? leftLoss < rightLoss : left.holder < right.holder
     }
 
-    func isLost(by holder: Holder, at time: Timestamp) -> Bool {
-        contains { $0.kind == .loss && $0.at == time && $0.holder == holder }
+    /// When `holder` first loses the purchase within the minute from `start`, both ends included; nil: not then.
+    func firstLoss(of holder: Holder, from start: Timestamp) -> Timestamp? {
+        let end = start.advanced(byMilliseconds: Limits.ungrantedTenureMilliseconds)
+        return first(where: { $0.kind == .loss && $0.holder == holder && $0.at >= start && $0.at <= end })?.at
     }
 }
 

@@ -8,12 +8,13 @@ package import Vocabulary
 /// - Points are times at which somebody holds the purchase: each gain; and `Limits.ungrantedTenureMilliseconds` (60 s)
 ///   before a loss that nothing known of its holder explains, i.e. no earlier fact of that holder states a period that
 ///   lasts to that point (a REVOKED loss makes none). Runs of one holder among the points are its tenures: by time;
-///   ties by who has a loss at that very time, then anonymous first, then by id. A tenure without a gain is ungranted:
-///   it can pass a purchase on, never receive it.
+///   ties by who has the first loss within 60 s from then on, then anonymous first, then by id. A tenure without a
+///   gain is ungranted: it can pass a purchase on, never receive it.
 /// - A tenure of U directly after one of H is a transfer H→U if the period known of H reaches U's first gain: the
 ///   latest `until` among H's facts up to it, a loss counting up to 60 s after it (the webhooks of one transfer have
 ///   times of their own). REVOKED takes back all that was stated before it. Otherwise it is a new start. Of two tenures
-///   that begin at one time, without a loss of H within 60 s, nothing says yet which was first: no transfer.
+///   that begin at one time, without a loss of H within 60 s, nothing says yet which was first: no transfer. A move's
+///   loss does not say it: the move is a transfer itself.
 /// - The number of transfers H→U is the largest of these three: such changes and moves, distinct TRANSFERRED, distinct
 ///   RECEIVED.
 ///
