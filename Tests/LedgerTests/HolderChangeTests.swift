@@ -308,7 +308,7 @@ struct HolderChangeTests {
         try await expectOneOutcome(
             [
                 gain(Self.a, "o1", at: 0, until: nil), gain(Self.b, "o1", at: 50, kind: .oneTime, until: nil),
-                loss(Self.c, "o1", at: 60),
+                loss(Self.c, "o1", at: 70),
                 change(.move(from: [Self.c], to: Self.b, isNative: false), at: 100),
                 gain(Self.a, "s1", at: 0),
             ], ("", "o1:a o1:b s1:a"))
