@@ -5,23 +5,29 @@ import Testing
 /// `posthouse spool record` where no daemon runs and secrets are credentials. Oracle: the files on the disk, and the
 /// ledger.
 @Suite(.timeLimit(.minutes(30))) struct SpoolRecordTests {
-    @Test("With the url's credential alone it records; what it lacks itself is refused, and everything stays")
-    func credentials() throws {
-        let cluster = try TestCluster(durable: true)
-        let relay = try SpoolTests.relay(cluster, try Receiver())
-        defer { relay.end() }
-        let directory = relay.directory
-        func configure(_ source: Relay.SourceTable) throws {
-            let settings = "[spool]\ndirectory = \"\(directory.path)/spool\""
-            try relay.configure([], sources: [source], settings: settings)
-        }
-        try configure(.init(name: "apphud"))
+    private static func configure(_ relay: Relay, _ sources: [Relay.SourceTable]) throws {
+        let settings = "[spool]\ndirectory = \"\(relay.directory.path)/spool\""
+        try relay.configure([], sources: sources, settings: settings)
+    }
+
+    /// Kills a daemon that has two webhooks of Apphud in its spool.
+    private static func leaveTwo(in relay: Relay, _ cluster: TestCluster) throws {
+        try configure(relay, [.init(name: "apphud")])
         try SpoolTests.start(relay)
         try cluster.stop()
         for (_, body) in SpoolLoad.webhooks(1) { #expect(try relay.post("apphud", SpoolLoad.header, body) == 200) }
         relay.kill()
         try cluster.start()
         #expect(SpoolTests.waiting(relay) == 2)
+    }
+
+    @Test("With the url's credential alone it records; what it lacks itself is refused, and everything stays")
+    func credentials() throws {
+        let cluster = try TestCluster(durable: true)
+        let relay = try SpoolTests.relay(cluster, try Receiver())
+        defer { relay.end() }
+        let directory = relay.directory
+        try Self.leaveTwo(in: relay, cluster)
 
         let credentials = directory.path + "/credentials"
         try FileManager.default.createDirectory(atPath: credentials, withIntermediateDirectories: false)
@@ -46,12 +52,12 @@ import Testing
         try directory.write(
             "credentials/database-url", try String(contentsOfFile: directory.path + "/database-url", encoding: .utf8))
         // Its webhooks would have to be asked about.
-        try configure(Self.googlePlay("apphud"))
+        try Self.configure(relay, [Self.googlePlay("apphud")])
         try relay.nameCredentials()
         try expectRefusal(of: "api of source apphud")
         #expect(try relay.database.count("events") == 0 && relay.database.count("quarantine") == 0)
 
-        try configure(.init(name: "apphud"))
+        try Self.configure(relay, [.init(name: "apphud")])
         try relay.nameCredentials()
         let recorded = try record()
         #expect(recorded.end == .exited(0), "\(recorded)")
@@ -65,20 +71,10 @@ import Testing
         let relay = try SpoolTests.relay(cluster, try Receiver())
         defer { relay.end() }
         let directory = relay.directory
-        let spool = directory.path + "/spool"
-        func configure(_ sources: [Relay.SourceTable]) throws {
-            try relay.configure([], sources: sources, settings: "[spool]\ndirectory = \"\(spool)\"")
-        }
-        try configure([.init(name: "apphud")])
-        try SpoolTests.start(relay)
-        try cluster.stop()
-        for (_, body) in SpoolLoad.webhooks(1) { #expect(try relay.post("apphud", SpoolLoad.header, body) == 200) }
-        relay.kill()
-        try cluster.start()
-        #expect(SpoolTests.waiting(relay) == 2)
+        try Self.leaveTwo(in: relay, cluster)
 
         // A running daemon is who has the lock of its folder.
-        let folder = spool + "/00000000000000aa"
+        let folder = directory.path + "/spool/00000000000000aa"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
         try Data("{}".utf8).write(to: URL(fileURLWithPath: folder + "/0000000000000001.play"))
         let lock = open(folder + "/lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
@@ -88,7 +84,7 @@ import Testing
         try #require(isLocked)
         let credentials = directory.path + "/credentials"
         try FileManager.default.createDirectory(atPath: credentials, withIntermediateDirectories: false)
-        try configure([.init(name: "apphud"), Self.googlePlay("play")])
+        try Self.configure(relay, [.init(name: "apphud"), Self.googlePlay("play")])
         let (child, end) = try Relay.run(
             ["spool", "record", "--config", relay.configuration], environment: ["CREDENTIALS_DIRECTORY": credentials])
         #expect(end == .exited(0), "\(child.errors)")
