@@ -13,7 +13,7 @@ package struct Configuration: Sendable {
     }
 
     package struct Database: Sendable {
-        /// Any libpq connection string, a secret because it may hold a password. Nil: the private cluster, or, unless
+        /// Any libpq connection string, a secret because it may hold a password. Nil: the private cluster, or, except
         /// under `.serve`, a secret that could not be read here (`usesPrivateCluster` distinguishes the two).
         package let url: Secret?
         package let usesPrivateCluster: Bool
@@ -23,7 +23,7 @@ package struct Configuration: Sendable {
         package let schema: String?
         package let durability: Durability
         package let pooling: Pooling
-        /// Where PostgreSQL is reached with a session of one's own; nil: as `url`, or, unless under `.serve`, a
+        /// Where PostgreSQL is reached with a session of one's own; nil: as `url`, or, except under `.serve`, a
         /// secret that could not be read here (`namesDirectURL` distinguishes the two).
         package let directURL: Secret?
         package let namesDirectURL: Bool
@@ -68,15 +68,15 @@ package struct Configuration: Sendable {
     package let database: Database
     package let embedded: Embedded
     package let spool: Spool
-    /// In the order of the file; names are unique. Unless under `.serve`, a secret that could not be read is missing.
+    /// In the order of the file; names are unique. Except under `.serve`, a secret that could not be read is missing.
     package let sources: [Source]
-    /// In the order of the file; names are unique. Unless under `.serve`, a secret that could not be read is missing.
+    /// In the order of the file; names are unique. Except under `.serve`, a secret that could not be read is missing.
     package let integrations: [Integration]
     /// Names of integrations of which a secret could not be read here; empty under `.serve`.
     package let incompleteIntegrations: Set<String>
     /// In the order of the file; names and products are unique.
     package let subscriptionGroups: [SubscriptionGroup]
-    /// In the order of the file; names and tokens are unique. Unless under `.serve`, an unreadable one is missing.
+    /// In the order of the file; names and tokens are unique. Except under `.serve`, an unreadable one is missing.
     package let apiTokens: [APIToken]
     package let journal: Journal
     package let retention: Retention

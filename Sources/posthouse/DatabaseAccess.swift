@@ -28,7 +28,7 @@ enum DatabaseAccess {
             pooling: database.pooling == .transaction ? .transaction : .session)
     }
 
-    /// The text of `[database] url`; nil for the private cluster, and unless under `.serve` for an unreadable secret.
+    /// The text of `[database] url`; nil for the private cluster, and except under `.serve` for an unreadable secret.
     static func url(_ configuration: Configuration) -> String? { configuration.database.url?.text }
 
     /// The settings for a command: the configured database, or the private cluster of the running daemon.

@@ -7,7 +7,7 @@ import Testing
 struct DaemonConfigurationTests {
     private static let digests = ["integration crm": "0123456789abcdef", "source shop": "fedcba9876543210"]
 
-    @Test("It is read as it was written, a later one takes its place, and an empty one is not none")
+    @Test("A configuration is read as it was written, replaced by a later one, and an empty one is not a missing one")
     func written() async throws {
         try await TestLedger.run { ledger in
             let (one, other) = (try await ledger.daemon(), try await ledger.daemon())
@@ -52,7 +52,7 @@ struct DaemonConfigurationTests {
         }
     }
 
-    @Test("Under a lease that is gone nothing is written, and the next one begins without")
+    @Test("Under a lease that is gone nothing is written, and the next lease begins without a configuration")
     func lost() async throws {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon()
@@ -69,7 +69,7 @@ struct DaemonConfigurationTests {
     }
 
     /// A restore, or a promotion that lost commits, leaves an older configuration in the row.
-    @Test("Written again it changes a row that has another one, none that has the same, and none of another daemon")
+    @Test("A second write changes a row with another configuration, none with the same, and none of another daemon")
     func again() async throws {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon()

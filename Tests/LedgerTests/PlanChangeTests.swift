@@ -174,7 +174,7 @@ struct PlanChangeTests {
         #expect(playback.access[user]?.isActive == true)
     }
 
-    @Test("However many plans one time names, so many are kept")
+    @Test("However many plans one time names, no more than the limit are kept")
     func bounds() {
         var playback = Playback()
         for number in 0..<(2 * PurchaseState.plansMax) {

@@ -87,7 +87,7 @@ struct TransferResolutionBoundsTests {
         #expect(played.access == TransferOracle(facts).access && played.access[first]?.isActive == true)
     }
 
-    @Test("So is what is stated up to a minute after a gain of another holder: a loss, and the gain before it")
+    @Test("A loss up to a minute after a gain of another holder is kept, and so is the gain before it")
     func nearOthersGain() {
         let (at, first, second) = (seconds(30 * Self.day), Holder.user("a"), Holder.user("b"))
         let late = at.advanced(byMilliseconds: 60_000)

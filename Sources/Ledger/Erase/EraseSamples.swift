@@ -22,7 +22,7 @@ extension Erasure {
     /// (`lookOverPeriods`). Another one is sampled as autovacuum does it, because its plans depend on that.
     ///
     /// - Returns: the tables where that was not possible, or changes nothing. The ids may occur there by chance.
-    /// - Throws: if the samples could not be searched. Of a table that was not analyzed it does not.
+    /// - Throws: if the samples could not be searched; not for a table that could not be analyzed.
     package func sampleAnew(in pool: Pool) async throws(DatabaseError) -> [Unsampled] {
         var failures: [String: DatabaseError] = [:]
         for table in try await findSampled(in: pool) where table.isOwned {

@@ -312,9 +312,9 @@ extension PurchaseState {
     /// it now, and announced transfers are not announced again. Whoever is erased again gets the same name as before.
     /// States that become one are merged by the rules of recording.
     ///
-    /// A pair that is renamed keeps its number to itself: `forgottenOrdinal` does not rise. So if an erased id comes
-    /// back, its pair begins at 1 again, with ids of transfers that were used. Above the number, a late webhook of an
-    /// erased transfer would announce that transfer a second time; with its number it is the repetition that it is.
+    /// The number of a renamed pair does not raise `forgottenOrdinal`. So if an erased id comes back, its pair begins
+    /// at 1 again, with ids of transfers that were used. If it began above the number, a late webhook of an erased
+    /// transfer would announce that transfer a second time; with the same id it is a repetition.
     func renaming(_ ids: [ErasedID]) -> PurchaseState {
         let standIns = Dictionary(firstOf: ids.map { ($0.holder, $0.standIn) })
         func name(_ holder: Holder) -> Holder { standIns[holder] ?? holder }

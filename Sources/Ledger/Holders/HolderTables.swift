@@ -15,7 +15,7 @@ enum HolderTables {
         ])
 
     /// The first install of each identity. The next one takes the place of one that was erased (`ErasedID.isStandIn`),
-    /// of no event: to a repair that would be the one that shared what the install had.
+    /// without an event: a repair would take that event for one that shared what the install had.
     static let identities = Table<HolderKnowledge.NewIdentity>(
         "install_identities",
         [

@@ -74,8 +74,8 @@ package struct Backfill: Sendable {
     }
 
     /// Does the next step. A dry step writes nothing. Messages whose envelope the database cannot read end no backfill:
-    /// each is looked for, and the step is done without them. Another value that it cannot read, as the body of a relay
-    /// message about an integration, ends it.
+    /// each is looked for, and the step is done without them. Another value that it cannot read, such as the body of a
+    /// relay message about an integration, ends it.
     /// - Returns: how many messages the integration asks for and does not have.
     package mutating func step(isDry: Bool, in pool: Pool) async throws(DatabaseError) -> Int {
         do throws(DatabaseError) {

@@ -31,8 +31,8 @@ package final class DispatchBuffer: Sendable {
         /// Every delivery that this process leased and has not settled, by lease: a delivery that is claimed again
         /// after its lease was lost has nothing to do with what is still under way under the old one. What the table
         /// says is leased by this daemon and is not in here was leaked by a lost answer (see `Sweep`). Each id with the
-        /// creation of its delivery: ids may be drawn again under the same lease (`QueueStatements.isTheSame`), and the
-        /// newer delivery is held until it has ended itself.
+        /// time at which its delivery was created: ids may be drawn again under the same lease
+        /// (`QueueStatements.isTheSame`), and the newer delivery is held until it has ended itself.
         var held: [Int64: [Int64: Timestamp]] = [:]
         var notifiedAt: ContinuousClock.Instant?
         var sweepsRequested = 0

@@ -15,7 +15,7 @@ enum QueueStatements {
         RETURNING id, (extract(epoch FROM now()) * 1000)::bigint
         """)
 
-    /// By the key, too: after a restore that a daemon was not stopped for, another daemon may have drawn its id.
+    /// By the key, too (`Registration.key`).
     static let renew = Statement<(Int64, Int64, Identifier?), Timestamp>(
         "queue_renew",
         """

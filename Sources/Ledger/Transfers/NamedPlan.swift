@@ -3,11 +3,9 @@ package import Vocabulary
 
 /// The plan of a kept gain or loss, where its webhook names one (`Fact.plan`).
 ///
-/// The rule (Domain.md, "A change of plan"): a loss that names another plan than its holder's newest gain at or before
-/// it, and that comes before the end which this gain states, is that of a plan that was left. It ends nothing and
-/// takes back no period. Where either plan is unknown, or the gain states no end, a loss is a loss. Losses of a holder
-/// at one time are one fact: where one of them names a plan, another without a plan shares it. All of it is a function
-/// of the set, so that the order of arrival says nothing.
+/// By it `isOfLeftPlan` judges losses (Domain.md, "A change of plan"). Losses of a holder at one time are one fact:
+/// where one of them names a plan, another without a plan shares it. The judgement depends on the set of facts and
+/// plans alone, and not on the order of arrival.
 package struct NamedPlan: Sendable, Hashable {
     package let holder: Holder
     package let kind: KeptFact.Kind
@@ -83,6 +81,7 @@ extension PurchaseState {
         return state
     }
 
+    /// Whether the loss is that of a plan that its holder has left: it ends nothing and takes back no period.
     /// - Parameter facts: all that are known, in canonical order.
     func isOfLeftPlan(_ loss: KeptFact, among facts: [KeptFact]) -> Bool {
         if plans.isEmpty || loss.kind == .gain { return false }
@@ -117,7 +116,7 @@ extension PurchaseState {
     }
 
     /// Whether losses after a kept fact, before its holder's next gain, may be judged by it: by the plan and the end of
-    /// a gain; by what was left at its time; or because no loss of a left plan gives back what this loss ended.
+    /// a gain; by what was left at its time; or because it ended access, which no loss of a left plan gives back.
     func isJudgedBy(_ fact: KeptFact, at index: Int) -> Bool {
         if plans.isEmpty { return false }
         let isAtGain = facts.contains { $0.kind == .gain && $0.at == fact.at && $0.holder == fact.holder }

@@ -41,9 +41,9 @@ extension PurchaseState {
     /// Drops a fact between two others of its holder, without another holder's in between, once no webhook can come
     /// between them: the later one is older than the retry horizon plus the minute by which a loss reaches back,
     /// counted from the newest event time, because there is no clock. The first gain of such a run stays: it makes the
-    /// tenure granted. A revocation stays: it changes the meaning of facts before it. So does a fact within a
-    /// minute after another holder's gain: it may say which of two comes first (`isBefore`), or be what the first loss
-    /// after it ends; and a fact by which losses of plans are judged.
+    /// tenure granted. A revocation stays: it changes the meaning of facts before it. So does a fact at the time of
+    /// another holder's gain or within a minute after it: it may say which of two comes first (`isBefore`), or be what
+    /// the first loss after it ends. So does a fact by which losses of plans are judged.
     /// - Parameter limit: drops those before this time instead: beyond the limit of facts, where the oldest ones, of a
     ///   holder before perhaps, say more.
     private mutating func dropInnerFacts(before limit: Timestamp? = nil) {
@@ -69,7 +69,7 @@ extension PurchaseState {
         }
         let isShorter = kept.count < facts.count
         facts = kept
-        // By a loss that is gone nothing is judged any more.
+        // What was kept for the losses that are gone may go, too.
         if isShorter, !plans.isEmpty { dropInnerFacts(before: limit) }
     }
 

@@ -102,8 +102,8 @@ struct Timeline {
         let moveTimes = effects.map(\.move.at)
         for (old, new) in zip(tenures, tenures.dropFirst()) {
             guard let start = new.firstGain, Self.reaches(old.holder, start, facts) else { continue }
-            // Who had it first, of two that were given it at one time, only a loss says, which may be some seconds
-            // later as in any transfer; moves have an order of theirs. The loss that a move states is its own transfer.
+            // Of two that were given it at one time, only a loss says who had it first. It may be some seconds later,
+            // as in any transfer. Moves have an order of their own, and a loss that a move states is that move's.
             if old.start == start, !moveTimes.contains(start) {
                 guard let loss = facts.firstLoss(of: old.holder, from: start), !moveTimes.contains(loss) else {
                     continue
@@ -205,7 +205,7 @@ struct Timeline {
 
 /// Facts in canonical order.
 extension [KeptFact] {
-    /// The newest of those gains that are wanted: it says who has the purchase. Of ties, all facts decide.
+    /// The newest of the wanted gains, which says who has the purchase. All facts decide ties (`isBefore`).
     func newestGain(where isWanted: (KeptFact) -> Bool) -> KeptFact? {
         let gains = filter { $0.kind == .gain && isWanted($0) }
         return gains.max { isBefore(($0.at, $0.holder), ($1.at, $1.holder)) }

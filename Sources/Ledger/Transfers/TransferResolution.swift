@@ -12,9 +12,9 @@ package import Vocabulary
 ///   gain is ungranted: it can pass a purchase on, never receive it.
 /// - A tenure of U directly after one of H is a transfer H→U if the period known of H reaches U's first gain: the
 ///   latest `until` among H's facts up to it, a loss counting up to 60 s after it (the webhooks of one transfer have
-///   times of their own). REVOKED takes back all that was stated before it. Otherwise it is a new start. Of two tenures
-///   that begin at one time, without a loss of H within 60 s, nothing says yet which was first: no transfer. A move's
-///   loss does not say it: the move is a transfer itself.
+///   times of their own). REVOKED takes back all that was stated before it. Otherwise it is a new start. Two tenures
+///   that begin at one time are a transfer only once a loss of H within 60 s says which was first, or if a move has
+///   that time. A move's loss does not say it: the move is the transfer.
 /// - The number of transfers H→U is the largest of these three: such changes and moves, distinct TRANSFERRED, distinct
 ///   RECEIVED.
 ///

@@ -134,7 +134,7 @@ struct EraseCommand: AsyncParsableCommand {
         let tables = left.map { $0.table + ($0.failure.map { " (\($0))" } ?? "") }.joined(separator: ", ")
         return """
             PostgreSQL's samples of values (pg_stats) may still name the person in \(tables): run ANALYZE of these \
-            tables as their owner; where one, or a partition of it, is empty, once that has rows
+            tables as their owner; if one, or a partition of it, is empty, wait until it has rows
             """
     }
 

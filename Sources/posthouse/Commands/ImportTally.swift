@@ -152,9 +152,9 @@ extension Source {
 }
 
 extension ReadImportLine {
-    /// Why no webhook would meet the line: the source's name another app, and of the spellings that platforms have for
-    /// environments and stores one is stored. Nil: a webhook would, or it is an export's line, whose words are the
-    /// ledger's: also of an app that the source had before.
+    /// Why no webhook would meet the line: the source's webhooks are of another app, or stored with another spelling of
+    /// the environment or the store. Nil: a webhook would, or the line is an export's, with the ledger's own spellings
+    /// and perhaps an app that the source had before.
     fileprivate func mismatch(with source: Source) -> String? {
         if isMarked { return nil }
         if let app = source.appOfAll, !app.utf8.elementsEqual(line.scope.app.utf8) {

@@ -199,7 +199,7 @@ struct RecordSpool: AsyncParsableCommand {
         }
     }
 
-    /// What its store cannot be asked about would leave the spool for quarantine.
+    /// Refuses to record without a store's credential: what the store cannot be asked about would go to quarantine.
     private static func requireAccounts(for files: [SpoolFile], _ configuration: Configuration) throws {
         let waiting = Set(files.map(\.name.source))
         let unread = configuration.sources.filter { source in
