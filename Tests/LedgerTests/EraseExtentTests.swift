@@ -151,6 +151,33 @@ struct EraseExtentTests {
         }
     }
 
+    @Test("A device from which a restore took a purchase is not the user who got it: what it has stays")
+    func restoredFrom() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
+            let (device, phone) = (Holder.anonymous("tablet-7d1e"), Holder.anonymous("phone-02c4"))
+            for purchase in ["subs_1", "subs_3"] {
+                let gain = Fact.activate(device, seconds(1), until: seconds(10_000))
+                await daemon.record([
+                    .stating(gain, purchase: purchase, transaction: "t_\(purchase)", source: "moving")
+                ])
+            }
+            let restore = HolderChange.restore(install: phone.id, transactions: ["t_subs_1"], strategy: .transfer)
+            let login = HolderLink(anonymousID: phone.id, userID: Self.bob.id)
+            await daemon.record([.change(restore, by: phone, at: 20, source: "moving", links: [login])])
+            #expect(try ledger.psql("SELECT count(*) FROM transfers") == "1")
+
+            let erasure = try await Erasure.start(Self.bob, source: nil, isDry: false, in: daemon.pool)
+            #expect(erasure.holders == [Self.bob, phone], "\(erasure.holders)")
+            _ = try await erasure.run(in: daemon.pool) { _ in }
+            #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
+            let active = """
+                SELECT p.key, e.holder FROM entitlements e JOIN purchases p ON p.id = e.purchase WHERE e.active
+                """
+            #expect(try ledger.psql(active) == "subs_3|\(device.storageKey)")
+        }
+    }
+
     @Test("In quarantine a short id is looked for as in others' webhooks; as a word only in what is not JSON")
     func shortIDs() async throws {
         try await TestLedger.run { ledger in

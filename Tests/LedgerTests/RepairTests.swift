@@ -173,6 +173,44 @@ struct RepairTests {
         }
     }
 
+    @Test("Who got another purchase of an install by a restore is not that install, for a repair either")
+    func restoredElsewhere() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let readings = Readings()
+            let (old, install, phone) = (Holder.user("old"), Holder.anonymous("install"), Holder.anonymous("phone"))
+            func restored(_ transaction: String, on holder: Holder, at: Int64, _ links: [HolderLink] = []) -> Event {
+                Event(
+                    scope: Scope(source: "moving", app: "app.one", environment: "PRODUCTION"), vendorEventID: nil,
+                    name: "RESTORED", type: "RESTORED", holder: holder, occurredAt: seconds(at), purchase: nil,
+                    transaction: nil,
+                    change: .restore(install: holder.id, transactions: [transaction], strategy: .transfer),
+                    links: links, body: Array("{}".utf8))
+            }
+            func bought(_ holder: Holder, _ number: Int) -> Event {
+                .stating(
+                    .activate(holder, seconds(0), until: seconds(10_000)), purchase: "p\(number)",
+                    transaction: "t\(number)", source: "moving")
+            }
+            await ledger.record(
+                [
+                    bought(old, 1), bought(install, 2),
+                    restored("t2", on: phone, at: 50, [HolderLink(anonymousID: phone.id, userID: user.id)]),
+                    restored("t1", on: install, at: 100),
+                ], by: daemon, readings)
+            let holder = """
+                SELECT holder FROM entitlements e JOIN purchases p ON p.id = e.purchase WHERE active AND key = 'p1'
+                """
+            #expect(try ledger.psql(holder) == install.storageKey)
+            let before = try ledger.picture()
+            try ledger.forgetChanges()
+            try ledger.damage("key = 'p1'")
+            let report = try await ledger.repair("p1", readings, by: daemon)
+            #expect(report.verdict == .rebuilt && !report.isPartial && report.transfers.isEmpty, "\(report)")
+            #expect(try ledger.picture() == before)
+        }
+    }
+
     @Test("What moved to a person who was erased is sound: no transfer is missing, and nobody is given the access")
     func movedToErased() async throws {
         try await TestLedger.run { ledger in

@@ -38,6 +38,8 @@ class Fact:
     restored: bool = False
     # Follows from a statement of holders as such, which other facts may show to have moved nothing.
     moved: bool = False
+    # That statement is a restore: it does not say who the loser is.
+    by_restore: bool = False
 
     @property
     def lasts(self) -> bool:
@@ -62,7 +64,7 @@ class Opinion:
     # By purchase, from and to: how many transfers there were, and when those took place that the tenures show.
     numbers: dict[tuple[str, str, str], int]
     changes: dict[tuple[str, str, str], list[int]]
-    # What passed when: time, purchase, from, to.
+    # What passed when, other than by a restore: time, purchase, from, to.
     passed: set[tuple[int, str, str, str]]
     # By purchase: what its newest webhook calls it that calls it anything.
     products: dict[str, str]
@@ -195,12 +197,15 @@ class World:
         opinion = Opinion({}, {}, {}, set(), {})
         for purchase, facts in self.facts.items():
             access, changes, natives = self.judged(purchase, facts)
+            restored = {(fact.at, fact.winner) for fact in facts if fact.by_restore}
             opinion.access |= {(purchase, holder): on for holder, on in access.items()}
             for pair in {*changes, *natives}:
                 opinion.changes[purchase, *pair] = changes.get(pair, [])
                 opinion.numbers[purchase, *pair] = max(
                     len(changes.get(pair, [])), *(len(times) for times in natives.get(pair, {"": set()}).values()))
-                times = set(opinion.changes[purchase, *pair]).union(*natives.get(pair, {}).values())
+                # Who gets it by a restore is not who had it, whoever that was.
+                changed = {at for at in opinion.changes[purchase, *pair] if (at, pair[1]) not in restored}
+                times = changed.union(*natives.get(pair, {}).values())
                 opinion.passed |= {(at, purchase, *pair) for at in times}
         # The newest that was named; at one time the greater.
         for step in sorted(self.steps, key=lambda step: (named_at(step), step.get("product", "premium") or "")):
@@ -281,14 +286,17 @@ class World:
             self.restore(step)
 
     def move(self, scope: str, loser: str, winner: str, at: int, key: int, is_login: bool = False,
-             only: str | None = None) -> None:
-        """I3: by the rule of a login no one-time purchase moves, and nothing that is over."""
-        for purchase in [name for name in self.facts if name.startswith(scope + "/") and only in (None, name)]:
+             restored: str | None = None) -> None:
+        """I3: by the rule of a login no one-time purchase moves, and nothing that is over.
+
+        `restored`: the purchase that it is about, by a restore; None: all that the loser has."""
+        common = {"key": key, "moved": True, "by_restore": restored is not None}
+        for purchase in [name for name in self.facts if name.startswith(scope + "/") and restored in (None, name)]:
             facts, is_single = self.before(purchase, at), is_one_time(self.steps, purchase)
             on, family = registers(facts).get(loser, (False, False))
             if is_single or family:
                 if on and not is_login:
-                    self.facts[purchase].append(Fact(at, loser, winner, None, family=family, key=key, moved=True))
+                    self.facts[purchase].append(Fact(at, loser, winner, None, family=family, **common))
                 continue
             followed = followed_of(facts)
             # Of two that were given it at one time, what was lost within a minute says who was first, known or not.
@@ -302,7 +310,7 @@ class World:
                 until = periods[-1][3]
             if newest and newest.winner == loser and (not is_login or until >= at):
                 until = None if until == 1 << 62 else until
-                self.facts[purchase].append(Fact(at, loser, winner, until, key=key, moved=True))
+                self.facts[purchase].append(Fact(at, loser, winner, until, **common))
 
     def is_first(self, step: dict) -> bool:
         """The first identify ever of an identity; a webhook that names it with an install says that there was one."""
@@ -322,11 +330,12 @@ class World:
                 continue
             known = self.before(purchase, at)
             if not self.is_shared(purchase):
-                # One holder alone, so it can only be a transfer: from the last that it was given to.
+                # One holder alone, so it can only be a transfer: from the last that it was given to. A one-time
+                # purchase stays: all of these sources name the holder in a refund, and it would not reach another.
                 followed = followed_of(known)
                 newest = newest_gain([fact for fact in followed if fact.at < at], followed_of(self.facts[purchase]))
                 if newest and newest.winner != targets[-1] and not is_one_time(self.steps, purchase):
-                    self.move(scope, newest.winner, targets[-1], at, step["id"], only=purchase)
+                    self.move(scope, newest.winner, targets[-1], at, step["id"], restored=purchase)
                 continue
             if step["strategy"] == "transfer":
                 for holder, on in holders_together(known).items():
@@ -359,8 +368,8 @@ class World:
 
 def links(arrived: list[tuple[dict, set[tuple[int, str, str, str]]]]) -> dict[tuple[str, str], str | None]:
     """Who each anonymous holder is, by scope: the newest of what names it and, where one holder has a purchase at a time,
-    of what passed from it to a user. The end
-    of a user's sessions ends those that are known when it comes; one that comes later has an end of its own.
+    of what passed from it to a user other than by a restore. The end of a user's sessions ends those that are known
+    when it comes; one that comes later has an end of its own.
 
     `arrived`: each step, and what has passed as far as it shows."""
     found: dict[tuple[str, str], tuple[int, str | None]] = {}

@@ -75,7 +75,7 @@ struct HolderKnowledge {
     private(set) var learnedLinks: Set<LinkKey> = []
     /// Anonymous holders whose links were looked up, whether there are any or not.
     private var lookedUp: Set<LinkKey> = []
-    /// Those of announced transfers that were not: no event names them.
+    /// Those of transfers that were not: no event names them.
     private(set) var missingLinks: Set<LinkKey> = []
     /// By user: all links that name it, and perhaps former ones.
     private var linksOfUsers: [LinkKey: Set<LinkKey>] = [:]
@@ -129,13 +129,15 @@ struct HolderKnowledge {
             of: LinkKey(scope: scope, holder: .anonymous(link.anonymousID)))
     }
 
-    mutating func learn(_ announced: AnnouncedTransfer, scope: Scope, at time: Timestamp) {
-        for holder in [announced.from, announced.to] where holder.isAnonymous {
+    /// Takes a transfer between two.
+    /// - Parameter time: since when the old holder is known to be the new one; nil: the transfer does not say it.
+    mutating func learn(_ pair: Timeline.Pair, scope: Scope, at time: Timestamp?) {
+        for holder in [pair.from, pair.to] where holder.isAnonymous {
             let key = LinkKey(scope: scope, holder: holder)
             if !lookedUp.contains(key) { missingLinks.insert(key) }
         }
-        guard announced.from.isAnonymous, case .user(let user) = announced.to else { return }
-        let key = LinkKey(scope: scope, holder: announced.from)
+        guard let time, pair.from.isAnonymous, case .user(let user) = pair.to else { return }
+        let key = LinkKey(scope: scope, holder: pair.from)
         // If a session links the same user, its end stays; the link becomes as new as this transfer.
         let isKnown = links[key]?.userID.map { Array($0.utf8) } == Array(user.utf8)
         learn(Link(userID: user, until: isKnown ? links[key]?.until : nil, asOf: time), of: key)

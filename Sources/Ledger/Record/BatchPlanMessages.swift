@@ -6,6 +6,7 @@ extension BatchPlan {
     mutating func announce(_ resolution: Resolution, index: Int, id: Identifier) {
         guard let row = purchases[id] else { return }
         let new = events[index]
+        for passing in resolution.evidence.added { learnLink(by: passing.pair, at: passing.at, of: new.event) }
         for announced in resolution.announced {
             let transfer = KeyHash.transfer(
                 purchase: row.hash, from: announced.from, to: announced.to, ordinal: announced.ordinal)
@@ -19,14 +20,10 @@ extension BatchPlan {
                     id: transfer, purchase: id, from: announced.from, to: announced.to, ordinal: announced.ordinal,
                     event: new.row,
                     storeTransactionID: subject.transaction?.storeTransactionID, trail: trail))
-            // When a transfer happened of which an import has only the number, its links say. An export has all links.
-            // Where install and identity hold a purchase together, the install that it is taken from is not whoever
-            // has it then: only an identify says who is logged in there.
-            if new.event.history == nil, ownership(of: new.event.scope.source) == .exclusive,
-                let time = resolution.time(of: announced) ?? (new.event.isImport ? nil : new.event.occurredAt)
-            {
-                holders.learn(announced, scope: new.event.scope, at: time)
-            }
+            let pair = Timeline.Pair(from: announced.from, to: announced.to)
+            // When a transfer happened of which an import has only the number, its links say.
+            let unshown = new.event.isImport ? nil : new.event.occurredAt
+            learnLink(by: pair, at: resolution.evidence.linkTime(of: pair, unshown: unshown), of: new.event)
             let prefix = row.purchase.kind == .oneTime ? "ONE_TIME_PURCHASE_" : "SUBSCRIPTION_"
             for (side, type) in [
                 (AnnouncedTransfer.Native.transferred, prefix + "TRANSFERRED"), (.received, prefix + "RECEIVED"),
@@ -40,6 +37,14 @@ extension BatchPlan {
             }
         }
         for voided in resolution.voids { voids.append(observation(of: voided, index: index, purchase: row.purchase)) }
+    }
+
+    /// Learns who the old holder of a transfer is. An export has all links. Where install and identity hold a purchase
+    /// together, the install that it is taken from is not whoever has it then: only an identify says who is logged in
+    /// there.
+    private mutating func learnLink(by pair: Timeline.Pair, at time: Timestamp?, of event: Event) {
+        guard event.history == nil, ownership(of: event.scope.source) == .exclusive else { return }
+        holders.learn(pair, scope: event.scope, at: time)
     }
 
     /// The purchase that a message is about, and its transaction.
@@ -129,16 +134,5 @@ extension BatchPlan {
             transaction: new.event.transaction?.storeTransactionID, event: eventID(of: new), from: voided.from,
             to: voided.to)
         return .transferVoided(trail, explanation: voided.explanation)
-    }
-}
-
-extension Resolution {
-    /// When the purchase last passed between the two. The webhook that shows it may have another time, depending on the
-    /// order of arrival.
-    fileprivate func time(of announced: AnnouncedTransfer) -> Timestamp? {
-        let pair = Timeline.Pair(from: announced.from, to: announced.to)
-        let changed = Timeline(state).passings.last { $0.pair == pair }?.at
-        let stated = state.natives.last { $0.pair == pair }?.at
-        return [changed, stated].compactMap { $0 }.max()
     }
 }

@@ -162,14 +162,15 @@ enum RepairStatements {
         WHERE i.install = ANY ($1) AND i.source = $2 AND i.app = $3 AND i.environment = $4
         """, row: FirstIdentify.init)
 
-    /// Transfers of other purchases from installs to users: each says who the install was from then on.
+    /// Transfers of other purchases from installs to users: each says who the install was from then on, but for those
+    /// that a restore by the app's backend made.
     static let links = Statement<([String], Identifier, String, String, String, Int32), LinkRow>(
         "repair_links",
         """
         SELECT t.event, e.occurred_at_ms, t.from_holder, t.to_holder
         FROM transfers t \(RowByID.event("t.event", as: "e"))
         WHERE t.from_holder = ANY ($1) AND t.purchase <> $2 AND t.to_holder LIKE 'user:%' AND e.source = $3
-          AND e.app = $4 AND e.environment = $5
+          AND e.app = $4 AND e.environment = $5 AND NOT (e.type = 'RESTORED' AND e.purchase IS NULL)
         ORDER BY t.event LIMIT $6
         """, row: LinkRow.init)
 

@@ -125,6 +125,22 @@ struct Timeline {
         return access
     }
 
+    /// The transfers that restores state.
+    var restored: [Passing] {
+        effects.filter { $0.move.from == nil }.map { effect in
+            Passing(pair: Pair(from: effect.from, to: effect.move.to), at: effect.move.at)
+        }
+    }
+
+    /// The transfers whose new holder did not get the purchase by a restore, from whomever.
+    var unrestored: [Passing] {
+        let restored = restored
+        if restored.isEmpty { return passings }
+        return passings.filter { passing in
+            !restored.contains { $0.pair.to == passing.pair.to && $0.at == passing.at }
+        }
+    }
+
     func count(of pair: Pair) -> Int { passings.count { $0.pair == pair } }
 
     func times(of pair: Pair) -> Set<Timestamp> { Set(passings.filter { $0.pair == pair }.map(\.at)) }

@@ -53,6 +53,7 @@ package enum TransferResolution {
         for move in moves { next.insert(move) }
         let after = Timeline(next)
         let verdict = next.count(before: before, after: after, readings: counted)
+        let evidence = TransferEvidence(next, after, since: TransferEvidence(state, before))
         let forgotten = next.compact(after)
 
         var access = after.access(insteadOf: before)
@@ -61,7 +62,8 @@ package enum TransferResolution {
             readings.first.map { $0.isCounted(in: state) && $0.native == nil } ?? true
             || verdict.announced.contains { $0.native != nil }
         return Resolution(
-            state: next, announced: verdict.announced, isPassedOn: isPassedOn, access: access, voids: verdict.voids)
+            state: next, announced: verdict.announced, isPassedOn: isPassedOn, access: access, voids: verdict.voids,
+            evidence: evidence)
     }
 
     /// The state with the facts of a webhook, before anything is counted: what stored changes are judged by.
@@ -106,10 +108,11 @@ package enum TransferResolution {
         var next = state.freeOfTenures()
         let after = Timeline(next)
         let verdict = next.count(before: before, after: after, readings: [])
+        let evidence = TransferEvidence(next, after)
         _ = next.compact(after)
         return Resolution(
             state: next, announced: verdict.announced, isPassedOn: true, access: after.access(insteadOf: before),
-            voids: verdict.voids)
+            voids: verdict.voids, evidence: evidence)
     }
 }
 
@@ -123,6 +126,8 @@ package struct Resolution: Sendable {
     /// The access of every holder with a register afterwards; the caller finds what changed.
     package let access: [Holder: Access]
     package let voids: [VoidedTransfer]
+    /// Under exclusive ownership: what shows the transfers.
+    var evidence = TransferEvidence()
 }
 
 /// The n-th transfer from one holder to another. Its id is made from (purchase, from, to, ordinal), never from a time.

@@ -1,0 +1,83 @@
+import TestSupport
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// Who the old holder of a transfer is known to be (`TransferEvidence`). Oracle: psql; each order of arrival is played
+/// in an environment of its own (I4).
+@Suite("What transfers say of who anonymous holders are", .serialized)
+struct TransferLinkTests {
+    private static let (device, phone) = (Holder.anonymous("device"), Holder.anonymous("phone"))
+    private static let bob = Holder.user("bob")
+
+    private func gain(_ holder: Holder, at: Int64) -> @Sendable (String) -> Event {
+        {
+            .sample(
+                "ACTIVATE", holder: holder, at: seconds(at), source: "moving", environment: $0,
+                fact: .activate(holder, seconds(at), until: seconds(100_000)))
+        }
+    }
+
+    /// On the phone, where bob is logged in.
+    private func restore(at: Int64) -> @Sendable (String) -> Event {
+        {
+            .change(
+                .restore(install: Self.phone.id, transactions: ["tx_1"], strategy: .transfer), by: Self.phone, at: at,
+                source: "moving", environment: $0,
+                links: [HolderLink(anonymousID: Self.phone.id, userID: Self.bob.id)])
+        }
+    }
+
+    /// Plays every order of the events.
+    /// - Parameter expected: the user that the device is known to be and since when; empty: nobody.
+    private func expectLink(
+        _ events: [@Sendable (String) -> Event], _ expected: String, sourceLocation: SourceLocation = #_sourceLocation
+    ) async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            for (index, order) in permutations(Array(events.indices)).enumerated() {
+                for place in order { await daemon.record([events[place]("order\(index)")]) }
+                let link = try ledger.psql(
+                    """
+                    SELECT user_id || ' ' || as_of_ms FROM holder_links
+                    WHERE anonymous_user_id = 'device' AND environment = 'order\(index)'
+                    """)
+                #expect(link == expected, "\(order)", sourceLocation: sourceLocation)
+            }
+            #expect(
+                try ledger.psql("SELECT DISTINCT holder FROM entitlements WHERE active") == Self.bob.storageKey,
+                sourceLocation: sourceLocation)
+        }
+    }
+
+    @Test("The device that a restore takes a purchase from is not the user who gets it")
+    func restored() async throws {
+        try await expectLink([gain(Self.device, at: 0), gain(Self.device, at: 20), restore(at: 50)], "")
+    }
+
+    @Test("It is that user as of a transfer that something else shows, whichever comes first")
+    func transferred() async throws {
+        let expected = "bob \(seconds(20).milliseconds)"
+        let events = [gain(Self.device, at: 0), gain(Self.bob, at: 20), restore(at: 50)]
+        try await expectLink(events, expected)
+        try await expectLink(events + [gain(Self.device, at: 30)], expected)
+    }
+
+    @Test("Whoever is logged in on the device stays so, and the message of its loss names that user")
+    func session() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            let login = Event(
+                scope: Scope(source: "moving", app: "app.one", environment: "E"), vendorEventID: nil, name: "LOGIN",
+                type: "LOGIN", holder: Self.device, occurredAt: seconds(10), purchase: nil, transaction: nil,
+                links: [HolderLink(anonymousID: Self.device.id, userID: "ann")], body: Array("{}".utf8))
+            for event in [gain(Self.device, at: 0)("E"), login, restore(at: 50)("E")] { await daemon.record([event]) }
+            #expect(
+                try ledger.psql("SELECT user_id FROM holder_links WHERE anonymous_user_id = 'device'") == "ann")
+            let lost = try ledger.psql(
+                "SELECT convert_from(envelope, 'UTF8') FROM messages WHERE type = 'SUBSCRIPTION_TRANSFERRED'")
+            #expect(lost.contains(#""resolved_user_id":"ann""#), "\(lost)")
+        }
+    }
+}
