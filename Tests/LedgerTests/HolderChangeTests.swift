@@ -234,6 +234,21 @@ struct HolderChangeTests {
             ], (nil, "p:i"))
     }
 
+    @Test("A restore passes on a one-time purchase, too, where events may name nobody; elsewhere it stays")
+    func restoreOfOneTime() async throws {
+        for (source, transfers, active) in [("store", "p:i>j1 p:a>i1", "p:j"), ("moving", "", "p:a")] {
+            func restore(_ install: String, at: Int64) -> @Sendable (String) -> Event {
+                change(.restore(install: install, transactions: ["t-p"], strategy: .transfer), at: at, source: source)
+            }
+            try await expectOneOutcome(
+                [
+                    restore("i", at: 50), restore("j", at: 60),
+                    gain(Self.a, "p", at: 0, kind: .oneTime, until: nil, source: source),
+                    gain(Self.a, "p", at: 10, kind: .oneTime, until: nil, source: source),
+                ], (transfers, active), where: { ($0.firstIndex(of: 0) ?? 0) < ($0.firstIndex(of: 1) ?? 0) })
+        }
+    }
+
     @Test("A restore of what imports call a transaction that they do not name takes nothing")
     func restoreOfTheUnnamed() async throws {
         let unnamed = ImportLine.unnamedTransaction

@@ -72,14 +72,13 @@ struct Timeline {
     }
 
     /// Whether the register is that of an own holder, and somebody else was stated to have the purchase or not to have
-    /// it since. What a move took from that other, to give it to the own holder, is no such statement.
+    /// it since. What a move took from that other, to give it to the own holder, is no such statement: a gain names an
+    /// own holder only by a move, also after this one is part of the registers.
     private func isReplaced(_ register: Register) -> Bool {
         func isOwn(_ holder: Holder) -> Bool { own.contains { $0.holder == holder } }
         func isGiver(_ other: Register) -> Bool {
-            register.isOn && register.holder == newestGranted && other.at == register.at
-                && effects.contains {
-                    $0.move.at == other.at && $0.move.to == register.holder && $0.from == other.holder
-                }
+            !other.isOn && other.at == register.at
+                && names.contains { $0.kind == .gain && $0.holder == register.holder && $0.at == register.at }
         }
         guard isOwn(register.holder) else { return false }
         return registers.contains { other in

@@ -30,7 +30,7 @@ package enum TransferResolution {
     /// - Parameters:
     ///   - state: what is known of this purchase.
     ///   - fact: what one webhook states; never a duplicate, whose event key was resolved before.
-    ///   - kind: of a one-time purchase, only native webhooks move anything (I3).
+    ///   - kind: of a one-time purchase, only native webhooks and moves move anything (I3).
     ///   - mayLackName: whether events of the purchase's source may name no account.
     /// - Returns: the new state, and what follows.
     package static func resolve(
@@ -314,7 +314,11 @@ extension PurchaseState {
     /// The pairs whose number this webhook may have changed.
     private func pairs(_ before: Timeline, _ after: Timeline, _ readings: [FactReading]) -> [Timeline.Pair] {
         var pairs = after.pairs(differingFrom: before)
-        let stated = readings.compactMap(\.native?.pair) + readings.compactMap(\.passed?.pair)
+        var stated = readings.compactMap(\.native?.pair) + readings.compactMap(\.passed?.pair)
+        // A version before kept restores of purchases without tenures, gave them no effect and announced nothing. Where
+        // nobody has the purchase any more, a receiver would only take what is announced now for access.
+        let restored = mayLackName ? after.restored.map(\.pair) : []
+        if !restored.isEmpty, after.access.values.contains(where: \.isActive) { stated += restored }
         for pair in stated where !pairs.contains(pair) { pairs.append(pair) }
         return pairs
     }
