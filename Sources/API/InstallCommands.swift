@@ -58,7 +58,7 @@ extension Backend {
             throw .body("strategy copy: a purchase of this source has one holder (ownership = \"exclusive\")")
         }
         let install = call.route.names[0]
-        let former = try await newestTime(of: install, in: scope)
+        let former = try await newestTime(of: install, restoring: transactions, in: scope)
         var statement = BackendStatement(
             name: .restored, scope: scope, install: install, at: try clock.next(after: former))
         statement.change = .restore(install: install, transactions: transactions, strategy: strategy)
@@ -78,12 +78,15 @@ extension Backend {
     }
 
     /// The time of the last known change of the install's identity, because another daemon's clock may have been ahead
-    /// of ours, or of what the install holds, because a platform's clock may be: a login is after a purchase that is
-    /// recorded already.
-    private func newestTime(of install: String, in scope: Scope) async throws(APIFailure) -> Timestamp? {
+    /// of ours, or of what the install holds or restores, because a platform's clock may be: a login or a restore is
+    /// after a purchase that is recorded already.
+    private func newestTime(
+        of install: String, restoring transactions: [String] = [], in scope: Scope
+    ) async throws(APIFailure) -> Timestamp? {
         let limit = try clock.now().advanced(byMilliseconds: APILimits.heldAheadMax.wholeMilliseconds)
         return try await gate.pass { () async throws(LookupFailure) in
-            try await lookup.newestTime(ofInstall: install, in: scope, heldUntil: limit)
+            try await lookup.newestTime(
+                ofInstall: install, restoring: transactions, in: scope, heldUntil: limit)
         }
     }
 

@@ -49,6 +49,7 @@ struct LookupHoldersTests {
         Entry(HolderStatements.register, "ARRAY['new'], ARRAY['shop'], ARRAY[''], ARRAY['PRODUCTION']"),
         Entry(HolderInstallStatements.identity, "'7', 'shop', '', 'PRODUCTION'"),
         Entry(HolderInstallStatements.newestTime, "'7', 'shop', '', 'PRODUCTION', 'anon:7', 100"),
+        Entry(HolderInstallStatements.newestTimeOfNamed, "ARRAY['t7', '7'], 'shop', '', 'PRODUCTION', 100"),
         Entry(HolderInstallStatements.identified, "'7', 'shop', '', NULL"),
         Entry(HolderInstallStatements.grant, "md5('7')::uuid"),
     ]

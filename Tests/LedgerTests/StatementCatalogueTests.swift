@@ -161,6 +161,7 @@ struct StatementCatalogueTests {
         Entry(HolderHistoryStatements.transfersOf), Entry(HolderHistoryStatements.transfers),
         Entry(HolderIdentityStatements.links), Entry(HolderInstallStatements.known),
         Entry(HolderInstallStatements.identity), Entry(HolderInstallStatements.newestTime),
+        Entry(HolderInstallStatements.newestTimeOfNamed),
         Entry(HolderInstallStatements.identified), Entry(HolderInstallStatements.grant),
         Entry(HolderInstallStatements.grantBeforeTimedKeys),
         Entry(HolderLookupStatements.currentIdentities), Entry(HolderTransactionStatements.transactions),

@@ -56,17 +56,30 @@ extension HolderLookup {
         }
     }
 
-    /// The newest event time of the install: of its identity, and of what it holds or held.
+    /// The newest event time of the install: of its identity, of what it holds or held, and of the purchases that it
+    /// restores.
     ///
-    /// - Parameter limit: what it holds as of a later time is left out, because a source may state times far ahead.
+    /// - Parameters:
+    ///   - transactions: what the install restores, as a restore names it.
+    ///   - limit: what is held as of a later time is left out, because a source may state times far ahead.
     package func newestTime(
-        ofInstall id: String, in scope: Scope, heldUntil limit: Timestamp
+        ofInstall id: String, restoring transactions: [String] = [], in scope: Scope, heldUntil limit: Timestamp
     ) async throws(LookupFailure) -> Timestamp? {
-        try await read { session throws(DatabaseError) in
-            try session.run(
-                HolderInstallStatements.newestTime,
-                (id, scope.source, scope.app, scope.environment, Holder.anonymous(id).storageKey, limit)
-            ).first ?? nil
+        // The name of those that imports did not name is no transaction's.
+        let names = transactions.filter { $0 != ImportLine.unnamedTransaction }
+        return try await read { session throws(DatabaseError) in
+            let own: Timestamp? =
+                try session.run(
+                    HolderInstallStatements.newestTime,
+                    (id, scope.source, scope.app, scope.environment, Holder.anonymous(id).storageKey, limit)
+                ).first ?? nil
+            if names.isEmpty { return own }
+            let named: Timestamp? =
+                try session.run(
+                    HolderInstallStatements.newestTimeOfNamed,
+                    (names, scope.source, scope.app, scope.environment, limit)
+                ).first ?? nil
+            return [own, named].compactMap { $0 }.max()
         }
     }
 
@@ -148,6 +161,21 @@ enum HolderInstallStatements {
                 FROM entitlements e JOIN purchases p ON p.id = e.purchase
                 WHERE e.holder = $5 AND p.source = $2 AND p.app = $3 AND p.environment = $4) AS h
              WHERE h.as_of_ms <= $6))
+        """)
+
+    /// The newest access of whoever holds or held the purchases that a restore means by the names $1.
+    static let newestTimeOfNamed = Statement<([String], String, String, String, Timestamp), Timestamp?>(
+        "lookup_named_newest_time",
+        """
+        SELECT max(h.as_of_ms) FROM (
+            SELECT \(KnownAccessStatements.asOf("e", of: "p")) AS as_of_ms
+            FROM (SELECT t.purchase FROM unnest($1) AS w (name)
+                  JOIN transactions t ON t.store_transaction_id = w.name
+                  UNION
+                  SELECT n.id FROM unnest($1) AS w (name) JOIN purchases n ON n.key = w.name) AS named (id)
+            JOIN purchases p ON p.id = named.id AND p.source = $2 AND p.app = $3 AND p.environment = $4
+            JOIN entitlements e ON e.purchase = p.id) AS h
+        WHERE h.as_of_ms <= $5
         """)
 
     /// An identity known only from webhooks, or whose first install was erased, belongs to the install that they name
