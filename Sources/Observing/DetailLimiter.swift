@@ -76,17 +76,22 @@ struct DetailLimiter: Sendable {
             eventSums[source, default: .init()].count += 1
             if duplicate { eventSums[source]?.duplicates += 1 }
             return false
-        case .refused(let source, let status, _):
-            if source.isEmpty ? strangers.admit() : refusals.admit() { return true }
-            let known = refusalSums.count < ObservingLimits.sumsPerSecondMax
-            let key = Refusal(source: source, status: status)
-            refusalSums[
-                known || refusalSums[key] != nil ? key : Refusal(source: ObservingLimits.otherName, status: status),
-                default: 0] += 1
-            return false
+        case .refused(let source, let status, _): return admit(Refusal(source: source, status: status))
+        case .unverified(let source, _):
+            return admit(Refusal(source: source, status: JournalEntry.unverifiedStatus))
         default:
             return true
         }
+    }
+
+    private mutating func admit(_ refusal: Refusal) -> Bool {
+        if refusal.source.isEmpty ? strangers.admit() : refusals.admit() { return true }
+        let known = refusalSums.count < ObservingLimits.sumsPerSecondMax
+        refusalSums[
+            known || refusalSums[refusal] != nil
+                ? refusal : Refusal(source: ObservingLimits.otherName, status: refusal.status),
+            default: 0] += 1
+        return false
     }
 
     /// The sums of the second before, in the order of their names, if `time` is in another second.

@@ -98,6 +98,14 @@ import Vocabulary
             described(sums) == ["refused 4980 more requests to purchasely with 401 within a second"])
     }
 
+    @Test func requestsThatAreNotVerifiedYetAreBoundedToo() {
+        var limiter = DetailLimiter(detailPerSecond: 1_000_000)
+        _ = limiter.endSecond(at: at(0))
+        let admitted = (0..<5_000).count { _ in limiter.admit(.unverified(source: "play", reason: "its key")) }
+        #expect(admitted == ObservingLimits.refusalEntriesPerSecond)
+        #expect(end(&limiter, at: 1) == ["refused 4980 more requests to play with 503 within a second"])
+    }
+
     /// The path of a request names its source: whoever invents names must not fill the memory.
     @Test func namesFromOutsideAreBounded() {
         var limiter = DetailLimiter(detailPerSecond: 10)
