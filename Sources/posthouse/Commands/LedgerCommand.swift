@@ -2,6 +2,7 @@ import ArgumentParser
 import Configuration
 import JSONText
 import Ledger
+import Observing
 import Postgres
 import Vocabulary
 
@@ -67,8 +68,10 @@ struct OutputOption: ParsableArguments {
 }
 
 extension Terminal {
+    /// Prints one JSON object. A terminal gets it without characters that would move its cursor.
     static func say(_ members: (inout JSONWriter) -> Void) {
-        say(String(decoding: JSONWriter.object(members), as: UTF8.self))
+        let text = String(decoding: JSONWriter.object(members), as: UTF8.self)
+        say(isOutput ? PlainText.harmlessJSON(text) : text)
     }
 }
 
