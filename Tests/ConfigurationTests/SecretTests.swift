@@ -368,7 +368,7 @@ import Vocabulary
             #expect(!outcome.render().contains("hunter2"))
         }
         for url in [
-            "postgresql:///x", "postgresql://u@a,b/x", "postgresql://u@db:1?x=y@z", "host=db user=u passfile=/x",
+            "postgresql:///x", "postgresql://u@a,b/x", "postgresql://u@db:1?options=y@z", "host=db user=u passfile=/x",
         ] {
             #expect(Harness().check(Harness.minimal + "[database]\nurl = \"\(url)\"").diagnostics.isEmpty)
         }
