@@ -251,6 +251,9 @@ package enum Limits {
     /// Longer than any wait for an attempt: than the longest gap that a configuration may have, with its jitter, and
     /// than any Retry-After.
     package static let dueAheadMax: Duration = .seconds(90 * 86_400)
+    /// Longer than any wait of a delivery without an attempt that counts: than `retryAfterMax`, which the answer to a
+    /// probe of the breaker may ask for, and than `unreadableRetry`.
+    package static let untriedDueAheadMax: Duration = .seconds(25 * 3_600)
     /// Whole looks at the queue that put what waits for an integration in order once it has one: two follow a reload at
     /// once, and the others find what was leased meanwhile.
     package static let sweepOrderingLooks = 4
