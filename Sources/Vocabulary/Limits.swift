@@ -142,6 +142,9 @@ package enum Limits {
     package static let dispatchBufferBytesMax = 64 << 20
     /// Deliveries that one claim takes.
     package static let claimDeliveriesMax = 256
+    /// Calls of the database that all lanes of a daemon make at once; further ones wait in turn. They never fill the
+    /// pool's queue, in which recording and the renewal of the lease wait, too.
+    package static let laneCallsMax = 64
     /// Interval of the poll that backs up the wake-ups.
     package static let pollInterval: Duration = .seconds(1)
     /// A daemon that has not renewed its lease for this long, by the database's time, is dead: its deliveries are
