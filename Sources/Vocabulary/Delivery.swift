@@ -69,7 +69,7 @@ package struct Delivery: Sendable {
     package let message: Message
     /// Attempts made so far.
     package let attemptsMade: Int
-    /// Creation of the message; `give_up_after` counts from here.
+    /// When the message was recorded, or queued by a replay or a backfill; `give_up_after` counts from here.
     package let createdAt: Timestamp
 
     /// - Parameter attemptsMade: below 0, as in a damaged row, it counts as 0.
