@@ -156,7 +156,7 @@ let package = Package(
             ),
             ("Ledger", ["Vocabulary", "JSONText", "Postgres", "TestSupport"]),
             ("Doctor", ["Configuration", "Ledger", "Linux", "Vocabulary"]),
-            ("Outbound", ["HTTPClient", "Ledger", "Postgres", "Vocabulary", nio, nioPosix, crypto]),
+            ("Outbound", ["HTTPClient", "Ledger", "Postgres", "TestSupport", "Vocabulary", nio, nioPosix, crypto]),
             ("API", ["HTTPServer", "JSONText", "Ledger", "Postgres", "TestSupport", "Vocabulary"]),
             ("Observing", ["Linux", "Systemd", "Vocabulary"]),
         ] as [(String, [Target.Dependency])]).map { name, more in

@@ -142,6 +142,9 @@ package enum Limits {
     package static let dispatchBufferBytesMax = 64 << 20
     /// Deliveries that one claim takes.
     package static let claimDeliveriesMax = 256
+    /// Calls of the database that all lanes of a daemon make at once; further ones wait in turn. They never fill the
+    /// pool's queue, in which recording and the renewal of the lease wait, too.
+    package static let laneCallsMax = 64
     /// Interval of the poll that backs up the wake-ups.
     package static let pollInterval: Duration = .seconds(1)
     /// A daemon that has not renewed its lease for this long, by the database's time, is dead: its deliveries are
@@ -251,6 +254,9 @@ package enum Limits {
     /// Longer than any wait for an attempt: than the longest gap that a configuration may have, with its jitter, and
     /// than any Retry-After.
     package static let dueAheadMax: Duration = .seconds(90 * 86_400)
+    /// Longer than any wait of a delivery without an attempt that counts: than `retryAfterMax`, which the answer to a
+    /// probe of the breaker may ask for, and than `unreadableRetry`.
+    package static let untriedDueAheadMax: Duration = .seconds(25 * 3_600)
     /// Whole looks at the queue that put what waits for an integration in order once it has one: two follow a reload at
     /// once, and the others find what was leased meanwhile.
     package static let sweepOrderingLooks = 4

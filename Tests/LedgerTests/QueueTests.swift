@@ -215,6 +215,23 @@ struct QueueTests {
         }
     }
 
+    /// An attempt of number 0 would end the daemon, and each one after it.
+    @Test("A damaged count of attempts, below zero, counts as none, of what is claimed and of what is unblocked")
+    func attemptsBelowZero() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            await daemon.record([.sample("A"), .sample("B")])
+            try ledger.psql("UPDATE deliveries SET attempts = -1")
+            daemon.open("all")
+            let claimed = try await daemon.claimAll("all")
+            #expect(claimed.map(\.message.type) == ["A"] && claimed.map(\.attemptsMade) == [0])
+            let next = try await daemon.queue.settle(claimed.map { $0.settled(.accepted) }).unblocked
+            #expect(next.map(\.message.type) == ["B"] && next.map(\.attemptsMade) == [0])
+            _ = try await daemon.queue.settle(next.map { $0.settled(.retry(after: .zero), status: 500) })
+            #expect(try ledger.psql("SELECT attempts FROM deliveries") == "1")
+        }
+    }
+
     @Test("Two daemons at one lane share it out, and neither waits for the other's locks")
     func skipLocked() async throws {
         try await TestLedger.run { ledger in

@@ -126,16 +126,18 @@ enum QueueStatements {
         RETURNING d.integration
         """)
 
-    /// Makes due what is not due for longer than `$3` milliseconds, which is longer than any wait, and what was never
-    /// tried and is of a later time than now: the database's clock was ahead when that was written.
-    /// What was put off since then is due before it was created.
-    static let makeDue = Statement<(Int64, Int64, Int64), Int64>(
+    /// Makes due what the database's clock put off while it was ahead: what is not due for longer than `$3`
+    /// milliseconds, which is longer than any wait; what has no attempt that counts and is not due for longer than
+    /// `$4`, which is longer than any wait without one; and what has none and is of a later time than now. What was put
+    /// off since then is due before it was created.
+    static let makeDue = Statement<(Int64, Int64, Int64, Int64), Int64>(
         "queue_make_due",
         """
         WITH ahead AS MATERIALIZED (
             SELECT ctid AS place FROM deliveries d
             WHERE \(isInStep) AND d.leased_by IS NULL AND NOT d.blocked
               AND (d.due_at > now() + $3 * interval '1 millisecond'
+                   OR d.attempts = 0 AND d.due_at > now() + $4 * interval '1 millisecond'
                    OR d.attempts = 0 AND d.due_at >= d.created_at AND d.created_at > now() + interval '1 minute')
             FOR NO KEY UPDATE OF d SKIP LOCKED)
         UPDATE deliveries d SET due_at = now() FROM ahead WHERE d.ctid = ahead.place RETURNING d.id

@@ -15,6 +15,7 @@ package final class Dispatcher: Sendable {
     private let observe: Observer
     package let settlements = SettlementBuffer()
     private let lanes = Lanes()
+    private let calls = LaneCalls()
     private let (ends, end) = AsyncStream<String>.makeStream(bufferingPolicy: .bufferingNewest(1))
 
     /// Why this daemon must end and be started anew, should it come to that.
@@ -53,7 +54,7 @@ package final class Dispatcher: Sendable {
             settlements: settlements, confirmations: dispatchBuffer.confirmations, observe: observe)
         return Lane(
             route: route, path: path, queue: queue, dispatchBuffer: dispatchBuffer, registration: registration,
-            loop: loop)
+            calls: calls, loop: loop)
     }
 
     // MARK: Background tasks

@@ -13,6 +13,7 @@ final class Lane {
     private let queue: Queue
     private let dispatchBuffer: DispatchBuffer
     private let registration: Registration
+    private let calls: LaneCalls
     private let loop: any EventLoop
     /// Succeeds when nothing is under way and the lane is closed.
     private var drained: EventLoopPromise<Void>?
@@ -29,14 +30,14 @@ final class Lane {
 
     init(
         route: RoutedIntegration, path: OutboundPath, queue: Queue, dispatchBuffer: DispatchBuffer,
-        registration: Registration,
-        loop: any EventLoop
+        registration: Registration, calls: LaneCalls, loop: any EventLoop
     ) {
         self.route = route
         self.path = path
         self.queue = queue
         self.dispatchBuffer = dispatchBuffer
         self.registration = registration
+        self.calls = calls
         self.loop = loop
         state = LaneState(
             concurrency: route.integration.concurrency, schedule: route.integration.schedule,
@@ -129,7 +130,9 @@ final class Lane {
     private func claimIfNeeded() {
         guard isRunning, registration.mayStart, let limit = state.beginClaim() else { return }
         let bound = NIOLoopBound(self, eventLoop: loop)
-        Task { [queue, loop, route, cursor] in
+        Task { [queue, calls, loop, route, cursor] in
+            await calls.begin()
+            defer { calls.end() }
             var walk = cursor
             var claimed: (deliveries: [Delivery], isDrained: Bool)?
             do {
@@ -161,7 +164,9 @@ final class Lane {
         guard registration.mayStart else { return state.actionFailed() }
         let bound = NIOLoopBound(self, eventLoop: loop)
         let probeLasts = route.integration.timeout + state.slotWaitMax
-        Task { [queue, loop, route, observe = path.observe] in
+        Task { [queue, calls, loop, route, observe = path.observe] in
+            await calls.begin()
+            defer { calls.end() }
             let name = route.integration.name
             do {
                 var isGranted = false
@@ -198,8 +203,10 @@ final class Lane {
         guard isRunning, let wanted = state.beginReservation(at: .now()) else { return }
         let bound = NIOLoopBound(self, eventLoop: loop)
         let interval = state.slotInterval
-        Task { [queue, loop, route] in
+        Task { [queue, calls, loop, route] in
             let askedAt = NIODeadline.now()
+            await calls.begin()
+            defer { calls.end() }
             var first: NIODeadline?
             do {
                 let slot = try await queue.reserveSlots(
@@ -303,7 +310,9 @@ final class Lane {
     private func giveBack(_ deliveries: [Delivery]) {
         guard !deliveries.isEmpty else { return }
         // If the database does not answer now, the sweep or the end of the lease gives them back.
-        Task { [queue] in
+        Task { [queue, calls] in
+            await calls.begin()
+            defer { calls.end() }
             do { try await queue.giveBack(deliveries) } catch { queue.report(error, doing: "giving deliveries back") }
         }
     }
