@@ -43,13 +43,19 @@ struct BackendStatement {
 extension Backend {
     /// Records a statement; returns after the commit.
     /// - Returns: false if it is conditional and its condition does not hold; nothing is stored then.
+    /// - Throws: 503 also where the call has been answered 503 already, because its time was over. The backend may have
+    ///   stated something else since, and this would come after it.
     @discardableResult
     func record(
-        _ statement: BackendStatement, asked: (inout JSONWriter) -> Void = { _ in }
+        _ statement: BackendStatement, for call: Call, asked: (inout JSONWriter) -> Void = { _ in }
     ) async throws(APIFailure) -> Bool {
+        let age = call.age()
+        guard age < APILimits.answerTimeout else { throw .tooSlow }
         let event = statement.event(id: Identifier.random().uuid4, asked: asked)
         let answer = await withCheckedContinuation { continuation in
-            queue.submit(.event(event)) { continuation.resume(returning: $0) }
+            queue.submit(.event(event), startedAt: ContinuousClock.now - age) {
+                continuation.resume(returning: $0)
+            }
         }
         switch answer {
         case .stored: return true

@@ -46,7 +46,7 @@ extension Backend {
         let statement = grant.granting(
             to: holders, insteadOf: lasting == nil ? former.map(\.holder) : [], at: at, until: end,
             transaction: lasting?.storeTransactionID, purchasedAt: lasting?.purchasedAt)
-        try await record(statement) { json in
+        try await record(statement, for: call) { json in
             json.member("entitlement", id)
             json.member("expires_ms", end.milliseconds)
             if let lasting { json.member(Grant.joined, lasting.storeTransactionID) }
@@ -64,7 +64,7 @@ extension Backend {
         let active = holdings.filter(\.isActive)
         if !active.isEmpty {
             let at = try clock.next(after: holdings.map(\.asOf).max())
-            try await record(grant.revoking(active, at: at)) { $0.member("entitlement", id) }
+            try await record(grant.revoking(active, at: at), for: call) { $0.member("entitlement", id) }
             holdings = try await self.holdings(of: grant)
         }
         return Self.answer(Version3Entitlement(id: id, holdings: holdings))
