@@ -23,6 +23,8 @@ struct BackendStatement {
     var purchase: Purchase?
     var transaction: Transaction?
     var facts: [Fact] = []
+    /// `Event.presumedAsOf`
+    var presumedAsOf: Timestamp?
 
     /// - Parameter asked: writes the members of the request.
     func event(id: String, asked: (inout JSONWriter) -> Void) -> Event {
@@ -36,7 +38,7 @@ struct BackendStatement {
         return Event(
             scope: scope, vendorEventID: id, name: name.rawValue, type: name.rawValue, holder: .anonymous(install),
             occurredAt: at, purchase: purchase, transaction: transaction, facts: facts, change: change, links: links,
-            isOfBackend: true, body: body)
+            isOfBackend: true, presumedAsOf: presumedAsOf, body: body)
     }
 }
 

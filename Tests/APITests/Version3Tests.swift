@@ -129,6 +129,32 @@ struct Version3Tests {
         }
     }
 
+    @Test("Of grants at once one is recorded: all are answered its end, and it keeps it")
+    func grantsAtOnce() async throws {
+        try await TestService.run { service in
+            let path = "/v3/users/A/entitlements"
+            _ = await service.post("/v3/users/A")
+            let ends: [Int?] = await withTaskGroup(of: Int?.self) { group in
+                for number in 0..<8 {
+                    let body = #"{"id":"plus","expires":\#(4_102_444_800 + number)}"#
+                    group.addTask { await service.post(path, body).object["expires"] as? Int }
+                }
+                return await group.reduce(into: []) { $0.append($1) }
+            }
+            let end = await service.get(path).data.first?["expires"] as? Int
+            #expect(end != nil && ends == Array(repeating: end, count: 8))
+            #expect(service.psql("SELECT count(*) FROM events WHERE name = 'ENTITLEMENT_GRANTED'") == "1")
+            let revoked: [Bool?] = await withTaskGroup(of: Bool?.self) { group in
+                for _ in 0..<4 {
+                    group.addTask { await service.send("DELETE", path + "/plus").object["active"] as? Bool }
+                }
+                return await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(revoked == Array(repeating: false, count: 4))
+            #expect(service.psql("SELECT count(*) FROM events WHERE name = 'ENTITLEMENT_REVOKED'") == "1")
+        }
+    }
+
     @Test("What is said of a grant whose state cannot be read is not acknowledged: quarantine could not read it again")
     func unreadableGrant() async throws {
         try await TestService.run { service in

@@ -180,7 +180,7 @@ struct KnownAccessTests {
                 }.map { "\($0)" }.sorted()
             }
             for id in try await Repair.page(after: nil, source: nil, in: daemon.pool) {
-                answers += try await lookup.grant(id).map { "\($0)" }
+                answers += try await lookup.grant(id).holdings.map { "\($0)" }
                 answers += try await daemon.pool.withSession { session throws(DatabaseError) in
                     try session.run(RepairStatements.entitlements, id)
                 }.map { "\($0)" }.sorted()

@@ -24,6 +24,17 @@ package struct InstallIdentity: Sendable {
     package let asOf: Timestamp?
 }
 
+/// A purchase that the app's backend granted, or nothing yet.
+package struct GrantedPurchase: Sendable {
+    /// The event time of the newest statement about it; nil: there is none.
+    package let asOf: Timestamp?
+    /// Everybody who holds, or held, it.
+    package let holdings: [GrantHolding]
+
+    /// The newest event time of all that is known of it.
+    package var newestTime: Timestamp? { (holdings.map(\.asOf) + [asOf].compactMap { $0 }).max() }
+}
+
 /// A purchase that the app's backend granted, for one of its holders.
 package struct GrantHolding: Sendable {
     package let holder: Holder
@@ -82,13 +93,14 @@ extension HolderLookup {
         }
     }
 
-    /// Everybody who holds, or held, a granted purchase, given by its hash.
-    package func grant(_ purchase: Identifier) async throws(LookupFailure) -> [GrantHolding] {
-        try await read { session throws(DatabaseError) in
+    /// A granted purchase, given by its hash.
+    package func grant(_ purchase: Identifier) async throws(LookupFailure) -> GrantedPurchase {
+        let rows = try await read { session throws(DatabaseError) in
             let hasTimedKeys = try LedgerForm.readByAll(on: session) >= .timedKeys
             return try session.run(
                 hasTimedKeys ? HolderInstallStatements.grant : HolderInstallStatements.grantBeforeTimedKeys, purchase)
         }
+        return GrantedPurchase(asOf: rows.first?.asOf, holdings: rows.compactMap(\.holding))
     }
 }
 
@@ -166,36 +178,41 @@ enum HolderInstallStatements {
         ORDER BY environment <> 'PRODUCTION', environment, rank, as_of_ms, install LIMIT 1
         """)
 
-    private static func holding(
-        holder: String, isActive: Bool, asOf: Timestamp, transaction: String?, purchasedAt: Timestamp?,
-        effectiveNextRenewalAt: Timestamp?, offerType: String?, status: String?
-    ) -> GrantHolding {
-        GrantHolding(
+    /// A granted purchase, as of `asOf`, and one of its holders; nil: it has none.
+    typealias GrantRow = (asOf: Timestamp, holding: GrantHolding?)
+
+    private static func granted(
+        purchaseAsOf: Timestamp, holder: String?, isActive: Bool?, asOf: Timestamp?, transaction: String?,
+        purchasedAt: Timestamp?, effectiveNextRenewalAt: Timestamp?, offerType: String?, status: String?
+    ) -> GrantRow {
+        guard let holder, let isActive, let asOf else { return (purchaseAsOf, nil) }
+        let holding = GrantHolding(
             holder: Holder(column: holder), isActive: isActive, asOf: asOf,
             transaction: transaction.map {
                 Transaction(
                     storeTransactionID: $0, storeOriginalTransactionID: nil, purchasedAt: purchasedAt,
                     effectiveNextRenewalAt: effectiveNextRenewalAt, offerType: offerType, status: status)
             })
+        return (purchaseAsOf, holding)
     }
 
-    static let grant = Statement<Identifier, GrantHolding>(
-        "lookup_grant", holdings(of: "(SELECT id FROM purchases WHERE coalesce(hash, id) = $1)"), row: holding)
+    static let grant = Statement<Identifier, GrantRow>(
+        "lookup_grant", holdings(of: "(SELECT id FROM purchases WHERE coalesce(hash, id) = $1)"), row: granted)
 
     /// Before `LedgerForm.timedKeys`: the hash is the id, and the index over hashes may not be there.
-    static let grantBeforeTimedKeys = Statement<Identifier, GrantHolding>(
-        "lookup_grant_before_timed_keys", holdings(of: "$1"), row: holding)
+    static let grantBeforeTimedKeys = Statement<Identifier, GrantRow>(
+        "lookup_grant_before_timed_keys", holdings(of: "$1"), row: granted)
 
     private static func holdings(of purchase: SQL) -> SQL {
         """
-        SELECT e.holder,
+        SELECT p.as_of_ms, e.holder,
                e.active AND coalesce(t.effective_next_renewal_at_ms
                    > (extract(epoch FROM now()) * 1000)::bigint, true),
                \(KnownAccessStatements.asOf("e", of: "p")), t.store_transaction_id, t.purchased_at_ms,
                t.effective_next_renewal_at_ms, t.offer_type, t.status
-        FROM entitlements e LEFT JOIN purchases p ON p.id = e.purchase
-        \(AccessEnd.newestTransaction(of: "e.purchase"))
-        WHERE e.purchase = \(purchase) ORDER BY e.holder
+        FROM purchases p LEFT JOIN entitlements e ON e.purchase = p.id
+        \(AccessEnd.newestTransaction(of: "p.id"))
+        WHERE p.id = \(purchase) ORDER BY e.holder
         """
     }
 }

@@ -171,7 +171,7 @@ struct BatchRecording {
             plan.announcesImports = announcesImports
             for new in news {
                 let newest = new.purchase.flatMap { plan.purchases[$0]?.asOf }
-                if plan.admits(new.event), plan.tokens.admit(new.event, newest: newest, now: now) {
+                if plan.admits(new.event, newest: newest), plan.tokens.admit(new.event, newest: newest, now: now) {
                     plan.add(new)
                 } else {
                     refused.insert(new.key)

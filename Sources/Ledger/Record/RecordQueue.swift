@@ -33,8 +33,8 @@ package final class RecordQueue: Sendable {
     package enum Answer: Sendable {
         /// Committed, now or before: 200.
         case stored
-        /// Not stored: it is conditional (`HolderChange.claim`, `.register`), and its condition does not hold; or it
-        /// does not fit any more what is known of its tokens (`Event.tokens`).
+        /// Not stored: it is conditional (`HolderChange.claim`, `.register`, `Event.presumedAsOf`), and its condition
+        /// does not hold; or it does not fit any more what is known of its tokens (`Event.tokens`).
         case conditionFailed
         /// Not known to be stored: 503, the source tries again.
         case unavailable
