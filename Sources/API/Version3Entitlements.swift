@@ -65,9 +65,10 @@ extension Backend {
         // Anew as for a grant: whoever it was given to meanwhile must lose it, too.
         while true {
             let known = try await purchase(of: grant)
-            let active = known.holdings.filter(\.isActive)
-            if active.isEmpty { return Self.answer(id, known) }
-            var statement = grant.revoking(active, at: try clock.next(after: known.newestTime))
+            // Also where its time is over: the clock that says so may be wrong, and then it would be active again.
+            let granted = known.holdings.filter(\.hasAccess)
+            if granted.isEmpty { return Self.answer(id, known) }
+            var statement = grant.revoking(granted, at: try clock.next(after: known.newestTime))
             statement.presume(known)
             let isStored = try await record(statement, for: call) { $0.member("entitlement", id) }
             if isStored { return Self.answer(id, try await purchase(of: grant)) }

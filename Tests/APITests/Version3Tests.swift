@@ -183,6 +183,19 @@ struct Version3Tests {
         }
     }
 
+    @Test("A grant that is revoked while its time seems to be over stays revoked when the clock is right again")
+    func revokedWhenOver() async throws {
+        try await TestService.run { service in
+            let path = "/v3/users/A/entitlements"
+            _ = await service.post("/v3/users/A")
+            _ = await service.post(path, #"{"id":"plus","expires":4102444800}"#)
+            service.psql("UPDATE transactions SET effective_next_renewal_at_ms = 1704067200000")
+            #expect(await service.send("DELETE", path + "/plus").object["active"] as? Bool == false)
+            service.psql("UPDATE transactions SET effective_next_renewal_at_ms = 4102444800000")
+            #expect(await service.get(path).column("active") == ["0"])
+        }
+    }
+
     @Test("What is granted to one install is no other's, but is its identity's")
     func grantsAreKeptApart() async throws {
         try await TestService.run { service in

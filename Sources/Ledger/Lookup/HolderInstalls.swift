@@ -38,6 +38,8 @@ package struct GrantedPurchase: Sendable {
 /// A purchase that the app's backend granted, for one of its holders.
 package struct GrantHolding: Sendable {
     package let holder: Holder
+    /// Whether it has access, also where its time is over: nothing is stored when time passes.
+    package let hasAccess: Bool
     /// Whether it has access and its time is not over.
     package let isActive: Bool
     package let asOf: Timestamp
@@ -182,12 +184,13 @@ enum HolderInstallStatements {
     typealias GrantRow = (asOf: Timestamp, holding: GrantHolding?)
 
     private static func granted(
-        purchaseAsOf: Timestamp, holder: String?, isActive: Bool?, asOf: Timestamp?, transaction: String?,
-        purchasedAt: Timestamp?, effectiveNextRenewalAt: Timestamp?, offerType: String?, status: String?
+        purchaseAsOf: Timestamp, holder: String?, hasAccess: Bool?, isActive: Bool?, asOf: Timestamp?,
+        transaction: String?, purchasedAt: Timestamp?, effectiveNextRenewalAt: Timestamp?, offerType: String?,
+        status: String?
     ) -> GrantRow {
-        guard let holder, let isActive, let asOf else { return (purchaseAsOf, nil) }
+        guard let holder, let hasAccess, let isActive, let asOf else { return (purchaseAsOf, nil) }
         let holding = GrantHolding(
-            holder: Holder(column: holder), isActive: isActive, asOf: asOf,
+            holder: Holder(column: holder), hasAccess: hasAccess, isActive: isActive, asOf: asOf,
             transaction: transaction.map {
                 Transaction(
                     storeTransactionID: $0, storeOriginalTransactionID: nil, purchasedAt: purchasedAt,
@@ -205,7 +208,7 @@ enum HolderInstallStatements {
 
     private static func holdings(of purchase: SQL) -> SQL {
         """
-        SELECT p.as_of_ms, e.holder,
+        SELECT p.as_of_ms, e.holder, e.active,
                e.active AND coalesce(t.effective_next_renewal_at_ms
                    > (extract(epoch FROM now()) * 1000)::bigint, true),
                \(KnownAccessStatements.asOf("e", of: "p")), t.store_transaction_id, t.purchased_at_ms,
