@@ -54,17 +54,22 @@ extension Backend {
         let age = call.age()
         guard age < APILimits.answerTimeout else { throw .tooSlow }
         let event = statement.event(id: Identifier.random().uuid4, asked: asked)
-        let answer = await withCheckedContinuation { continuation in
-            queue.submit(.event(event), startedAt: ContinuousClock.now - age) {
-                continuation.resume(returning: $0)
+        let (answer, obstacle): (RecordQueue.Answer, String?) = await withCheckedContinuation { continuation in
+            // `API.log` reports why it is refused.
+            let fallback = RecordQueue.Fallback(
+                committed: {}, unavailable: { continuation.resume(returning: (.unavailable, $0)) })
+            queue.submit(.event(event), startedAt: ContinuousClock.now - age, fallback: fallback) {
+                continuation.resume(returning: ($0, nil))
             }
         }
         switch answer {
         case .stored: return true
         case .conditionFailed: return false
         case .unavailable:
-            throw .unavailable(
+            var failure = APIFailure.unavailable(
                 "it could not be recorded now; send it again", after: Limits.retryAfterUnavailableSeconds)
+            failure.cause = obstacle
+            throw failure
         }
     }
 

@@ -164,6 +164,9 @@ struct Version3Tests {
             let events = service.psql("SELECT count(*) FROM events")
             _ = service.psql(#"UPDATE purchases SET state = '\xff'"#)
             for _ in 1...2 { #expect(await service.send("DELETE", path + "/plus").status == 503) }
+            // No webhook of the source was refused; the journal has the reason all the same.
+            #expect(Set(service.log.refusedSources) == ["api"])
+            #expect(service.log.refusals.contains { $0.contains("state of its purchase") })
             #expect(service.psql("SELECT count(*) FROM events") == events)
             #expect(service.psql("SELECT count(*) FROM quarantine") == "0")
             #expect(service.psql("SELECT count(*) FROM identities") == events)

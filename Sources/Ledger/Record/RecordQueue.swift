@@ -42,7 +42,8 @@ package final class RecordQueue: Sendable {
 
     package typealias Completion = @Sendable (Answer) -> Void
 
-    /// For a submitter that keeps elsewhere what cannot be stored now: nothing is refused to its source then.
+    /// For a submitter that keeps elsewhere what cannot be stored now, or reports by itself that it refuses it: nothing
+    /// is refused to its source then.
     package struct Fallback: Sendable {
         /// Called when the item is committed, before anything that the answer waits for besides.
         package let committed: @Sendable () -> Void

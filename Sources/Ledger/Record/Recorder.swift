@@ -161,7 +161,7 @@ package struct Recorder: Sendable {
             case .conditionFailed:
                 submitter.completion(.conditionFailed)
                 continue
-            case .unavailable(_, let reason):
+            case .unavailable(let reason):
                 submitter.answerUnavailable(reason)
                 continue
             case .recorded, .duplicate, .setAside: break
@@ -336,11 +336,10 @@ package struct Recorder: Sendable {
         case .duplicate(let trail, let differsNow):
             observe(.eventRecorded(trail, duplicate: true))
             if differsNow { observe(.duplicateDiffers(trail)) }
-        case .conditionFailed: break
+        // The API reports what it refuses by itself, and not under the name of the source: no webhook was refused.
+        case .conditionFailed, .unavailable: break
         case .setAside(let source, let row, let reason):
             if let row { observe(.quarantined(source: source, quarantine: row, reason: reason)) }
-        case .unavailable(let source, let reason):
-            observe(.refused(source: source, status: 503, reason: reason))
         }
     }
 }
