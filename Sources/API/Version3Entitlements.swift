@@ -18,9 +18,10 @@ extension Backend {
                 in: LookupScope(environment: user.environment, source: view.source.name, app: app), after: cursor,
                 limit: limit)
         }
+        let entries = page.entries.filter(\.isActive) + page.entries.filter { !$0.isActive }
         return .object { json in
             json.member("object", "list")
-            json.member("data", objects: page.entries) { $1.write(Version3Entitlement($0)) }
+            json.member("data", objects: entries) { $1.write(Version3Entitlement($0)) }
             json.member("next", page.next?.written)
         }
     }
