@@ -34,10 +34,27 @@ struct Version3Tests {
     func knownByWebhooks() async throws {
         try await TestService.run { service in
             await service.record(.bought("X", by: "A"), .stating(of: .anonymous("B")))
-            #expect(await service.get("/v3/users/A").status == 200)
+            #expect(await service.get("/v3/users/A").object["created"] as? Int == 1_704_067_200)
             #expect(await service.get("/v3/users/B").status == 404)
+            // Its events are dropped, and its access changes.
             service.psql("DELETE FROM events")
-            #expect(await service.get("/v3/users/A").object["environment"] as? String == "prod")
+            service.psql("UPDATE entitlements SET changed_at = now() + interval '1 year'")
+            let known = await service.get("/v3/users/A").object
+            #expect(known["environment"] as? String == "prod" && known["created"] as? Int == 1_704_067_200)
+        }
+    }
+
+    @Test("A user is not older than its registration, or than what came to it by a transfer")
+    func createdBeforeItsPurchases() async throws {
+        try await TestService.run { service in
+            _ = await service.post("/v3/users/R")
+            await service.record(.bought("X", by: "A"), .bought("Y", by: "A"))
+            for (user, purchase, strategy) in [("R", "A-X", "copy"), ("B", "A-Y", "transfer")] {
+                let body = #"{"transactions":["t-\#(purchase)"],"strategy":"\#(strategy)"}"#
+                #expect(await service.post("/v1/users/\(user)/restore", body).data.count == 1)
+                let created = await service.get("/v3/users/" + user).object["created"] as? Int ?? 0
+                #expect(created > 1_704_070_800, "\(user)")
+            }
         }
     }
 

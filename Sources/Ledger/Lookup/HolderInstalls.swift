@@ -5,6 +5,8 @@ package import Vocabulary
 package struct KnownInstall: Sendable {
     package let id: String
     package let environment: String
+    /// When it was registered. Of one that only webhooks named: the oldest time that is known of it or of a purchase
+    /// that came to it by no transfer.
     package let createdAt: Timestamp
 
     package init(id: String, environment: String, createdAt: Timestamp) {
@@ -107,30 +109,35 @@ extension HolderLookup {
 }
 
 enum HolderInstallStatements {
-    /// `$4` is the install as a holder. A part of what it holds, and of a long history, is enough to know it by.
+    /// `$4` is the install as a holder. A part of what it holds, and of a long history, is enough to know it by. Events
+    /// are dropped, and links and access are newer after each change: of a purchase there are times that stay.
     static let known = Statement<(String, String, String, String, String?), (String, Timestamp)>(
         "lookup_install",
         """
-        SELECT environment, min(created_at_ms) FROM (
-            SELECT environment, (extract(epoch FROM created_at) * 1000)::bigint AS created_at_ms
+        SELECT environment, coalesce(min(created_at_ms) FILTER (WHERE is_registered), min(created_at_ms)) FROM (
+            SELECT environment, (extract(epoch FROM created_at) * 1000)::bigint AS created_at_ms, true AS is_registered
             FROM installs WHERE install = $1 AND source = $2 AND app = $3
             UNION ALL
-            SELECT environment, (extract(epoch FROM linked_at) * 1000)::bigint
+            SELECT environment, (extract(epoch FROM linked_at) * 1000)::bigint, false
             FROM install_identities WHERE install = $1 AND source = $2 AND app = $3
             UNION ALL
-            SELECT environment, as_of_ms
+            SELECT environment, as_of_ms, false
             FROM holder_links WHERE anonymous_user_id = $1 AND source = $2 AND app = $3
             UNION ALL
-            (SELECT p.environment, \(KnownAccessStatements.changedAt("e", of: "p"))
+            (SELECT p.environment, least(\(KnownAccessStatements.changedAt("e", of: "p")), coalesce(
+                 (SELECT (extract(epoch FROM min(t.told_at)) * 1000)::bigint FROM transfers t
+                  WHERE t.purchase = e.purchase AND t.to_holder = $4),
+                 (SELECT min(coalesce(purchased_at_ms, nullif(as_of_ms, 0))) FROM transactions
+                  WHERE purchase = e.purchase))), false
              FROM entitlements e JOIN purchases p ON p.id = e.purchase
              WHERE e.holder = $4 AND p.source = $2 AND p.app = $3 LIMIT 1000)
             UNION ALL
-            (SELECT p.environment, (extract(epoch FROM own.received_at) * 1000)::bigint
+            (SELECT p.environment, (extract(epoch FROM own.received_at) * 1000)::bigint, false
              FROM entitlements n JOIN purchases p ON p.id = n.purchase CROSS JOIN LATERAL (
                 SELECT received_at FROM events WHERE purchase = n.purchase AND holder = $4 ORDER BY id LIMIT 1) AS own
              WHERE n.holder = $4 AND p.source = $2 AND p.app = $3 LIMIT 1000)
             UNION ALL
-            (SELECT environment, (extract(epoch FROM received_at) * 1000)::bigint
+            (SELECT environment, (extract(epoch FROM received_at) * 1000)::bigint, false
              FROM events WHERE holder = $4 AND stray AND source = $2 AND app = $3 ORDER BY id LIMIT 1000)
         ) AS k
         WHERE $5 IS NULL OR environment = $5
