@@ -23,8 +23,8 @@ extension Backend {
         guard try await install(identifiedAs: id, in: view, environment: scope.environment) == nil else {
             throw Self.linkedToAnother
         }
-        let user = try await register(Identifier.random().hex, in: scope, for: call)
-        return try await link(id, to: user, in: view, scope: scope, for: call)
+        // The link alone makes a new install known. Registered before, it would be nobody's if the link then failed.
+        return try await link(id, to: Identifier.random().hex, in: view, scope: scope, for: call)
     }
 
     private func link(
@@ -43,19 +43,19 @@ extension Backend {
         guard identity.own == nil, identity.current == nil else {
             throw Self.hasIdentity
         }
-        return try await link(id, to: user, in: view, scope: scope, for: call)
+        return try await link(id, to: user.id, in: view, scope: scope, for: call)
     }
 
     /// Links an identity. Of two simultaneous requests the ledger accepts the first and stores nothing of the other.
     private func link(
-        _ id: String, to user: KnownInstall, in view: Version3Source, scope: Scope, for call: Call
+        _ id: String, to user: String, in view: Version3Source, scope: Scope, for call: Call
     ) async throws(APIFailure) -> HTTPAnswer {
-        if try await identify(user.id, as: id, of: view.source, in: scope, isClaim: true, for: call) {
-            return Self.answer(identity: id, install: user.id)
+        if try await identify(user, as: id, of: view.source, in: scope, isClaim: true, for: call) {
+            return Self.answer(identity: id, install: user)
         }
         let linked = try await install(identifiedAs: id, in: view, environment: scope.environment)
-        if let linked, !linked.id.hasSameBytes(as: user.id) { throw Self.linkedToAnother }
-        guard linked == nil else { return Self.answer(identity: id, install: user.id) }
+        if let linked, !linked.id.hasSameBytes(as: user) { throw Self.linkedToAnother }
+        guard linked == nil else { return Self.answer(identity: id, install: user) }
         throw Self.hasIdentity
     }
 

@@ -104,6 +104,14 @@ struct Version3Tests {
                     found.object["identity_id"] as? String == id && found.object["environment"] as? String == "sandbox")
             }
             #expect(await service.post("/v3/identities/u0?environment=sandbox").errorCode == "identity_already_exists")
+            // One event makes it: no user stays behind of whom nobody knows.
+            let statuses: [Int] = await withTaskGroup(of: Int.self) { group in
+                for _ in 0..<8 { group.addTask { await service.post("/v3/identities/once").status } }
+                return await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(statuses.sorted() == [200] + Array(repeating: 422, count: 7))
+            let events = service.psql("SELECT name, count(*), count(DISTINCT holder) FROM events GROUP BY name")
+            #expect(events == "IDENTIFIED|4|4")
         }
     }
 
