@@ -134,7 +134,8 @@ let package = Package(
             swiftSettings: sharedSettings),
 
         // Tests mirror the sources; scenarios run the real binary.
-        .target(name: "TestSupport", path: "Tests/TestSupport", swiftSettings: sharedSettings),
+        .target(
+            name: "TestSupport", dependencies: ["CLibpq"], path: "Tests/TestSupport", swiftSettings: sharedSettings),
     ]
         + ([
             ("Vocabulary", []),
