@@ -24,7 +24,7 @@ struct Database: Sendable {
         for _ in 1..<5 {
             do {
                 return try Query.rows(sql, on: connectionString)
-            } catch where error.description.contains("deadlock detected") { continue }
+            } catch  where error.description.contains("deadlock detected") { continue }
         }
         return try Query.rows(sql, on: connectionString)
     }
