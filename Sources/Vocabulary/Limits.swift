@@ -161,6 +161,8 @@ package enum Limits {
     /// A daemon that has reached the database expires no other daemon's lease for this long. It is longer than
     /// `reconnectBackoff`, so that after an outage of the database all daemons are back first.
     package static let leaseExpiryGrace: Duration = .seconds(6)
+    /// How long a background task may fail by time-outs, collisions or a lack of room before that is logged.
+    package static let failurePatience: Duration = .seconds(60)
 
     // MARK: Delivery
 

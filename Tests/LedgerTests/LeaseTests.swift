@@ -86,20 +86,6 @@ struct LeaseTests {
         }
     }
 
-    @Test("A renewal with a warning, as each new transaction id brings one near the last, renews the lease")
-    func warnedRenewal() async throws {
-        try await TestLedger.run { ledger in
-            let daemon = try await ledger.daemon()
-            try ledger.psql(
-                """
-                CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS
-                $$ BEGIN RAISE WARNING 'of a trigger'; RETURN NEW; END $$;
-                CREATE TRIGGER warn BEFORE UPDATE ON daemons FOR EACH ROW EXECUTE FUNCTION warn()
-                """)
-            #expect(try await daemon.queue.keepAlive())
-        }
-    }
-
     @Test("An attempt of a lost lease settles nothing of the next one, in one batch with an attempt of that")
     func twoLeases() async throws {
         try await TestLedger.run { ledger in

@@ -74,10 +74,13 @@ extension Queue {
     private func unblock(_ heads: [FanOut.OrderingKey], on session: borrowing Session) -> [Delivery] {
         // Read after the waits for a connection and for locks: the lease may have been lost meanwhile.
         let next = registration.leaseForSuccessors
+        let what = "unblocking the successors of settled deliveries"
         do throws(DatabaseError) {
-            return try Successors(dispatchBuffer: dispatchBuffer).unblock(heads, leasedBy: next, on: session)
+            let unblocked = try Successors(dispatchBuffer: dispatchBuffer).unblock(heads, leasedBy: next, on: session)
+            if !heads.isEmpty { succeeded(what) }
+            return unblocked
         } catch {
-            report(error, doing: "unblocking the successors of settled deliveries")
+            report(error, doing: what)
             return []
         }
     }
