@@ -18,6 +18,7 @@ package struct Queue: Sendable {
     let routes: Routes
     let observe: Observer
     let lasting = LastingFailures()
+    let inDoubt = SettlementsInDoubt()
 
     package init(
         pool: Pool, dispatchBuffer: DispatchBuffer, registration: Registration, routes: Routes,
