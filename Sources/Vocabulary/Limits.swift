@@ -58,6 +58,8 @@ package enum Limits {
     package static let changePurchasesMax = 250
     /// How often the daemon looks for changes that another daemon left unfinished when it ended.
     package static let changePollInterval: Duration = .seconds(30)
+    /// The first and the longest pause of a change whose next step failed. Each pause is four times the one before.
+    package static let changeRetry: ClosedRange<Duration> = .seconds(30)...(.seconds(3_600))
     /// Statement time-out while the events of a batch that a time-out or its size ended are tried one by one.
     package static let isolationStatementTimeout: Duration = .seconds(2)
     /// How long each of these tries waits for a lock. A batch of 500 is halved nine times until the event is alone
@@ -162,6 +164,8 @@ package enum Limits {
     /// A daemon that has reached the database expires no other daemon's lease for this long. It is longer than
     /// `reconnectBackoff`, so that after an outage of the database all daemons are back first.
     package static let leaseExpiryGrace: Duration = .seconds(6)
+    /// How long a background task may fail by time-outs, collisions or a lack of room before that is logged.
+    package static let failurePatience: Duration = .seconds(60)
 
     // MARK: Delivery
 

@@ -242,11 +242,24 @@ enum QueueStatements {
         [
             Column("delivery", \.delivery.id), Column("message", \.delivery.message),
             Column("integration", \.delivery.integration),
-            Column("attempt") { Int16(clamping: $0.delivery.attemptsMade + 1) },
+            Column("attempt", \.attempt),
             Column("outcome", \.verdict.outcome.rawValue),
             Column("http_status") { $0.httpStatus.map { Int16(clamping: $0) } },
             Column("latency_ms") { Int32(clamping: $0.latencyMilliseconds) }, Column("failure", \.failure),
         ])
+
+    /// - Parameters of the statement: messages, deliveries, numbers of attempts and outcomes.
+    /// - Returns: the places, from 1, of those that the history has. Joined row by row, by the index.
+    static let attemptsThere = Statement<([Int64], [Int64], [Int16], [String]), Int64>(
+        "queue_attempts_there",
+        """
+        SELECT w.place
+        FROM unnest($1, $2, $3, $4) WITH ORDINALITY AS w (message, delivery, attempt, outcome, place)
+        CROSS JOIN LATERAL (
+            SELECT FROM attempts a
+            WHERE a.message = w.message AND a.delivery = w.delivery AND a.attempt = w.attempt AND a.outcome = w.outcome
+            LIMIT 1) AS there
+        """)
 
     static let deadLetters = Statement<
         ([Int64], [Int64], [Int32], [Identifier?], [Int16], [String], [Int16?], [Int64]), ()

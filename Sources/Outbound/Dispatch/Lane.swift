@@ -135,10 +135,14 @@ final class Lane {
             defer { calls.end() }
             var walk = cursor
             var claimed: (deliveries: [Delivery], isDrained: Bool)?
+            let what = "claiming deliveries of \(route.integration.name)"
             do {
-                claimed = try await queue.claim(route.row, upTo: limit, cursor: &walk)
+                let found = try await queue.claim(route.row, upTo: limit, cursor: &walk)
+                // Otherwise it may not have asked the database.
+                if found.isDrained || !found.deliveries.isEmpty { queue.succeeded(what) }
+                claimed = found
             } catch {
-                queue.report(error, doing: "claiming deliveries of \(route.integration.name)")
+                queue.report(error, doing: what)
             }
             loop.execute { [claimed, walk] in bound.value.claimed(claimed, cursor: walk) }
         }
@@ -168,6 +172,7 @@ final class Lane {
             await calls.begin()
             defer { calls.end() }
             let name = route.integration.name
+            let what = "publishing the breaker of \(name)"
             do {
                 var isGranted = false
                 switch action {
@@ -183,9 +188,10 @@ final class Lane {
                     isGranted = try await queue.claimProbe(route.row, lasting: probeLasts)
                 case .publishProbeEnded: try await queue.endProbe(route.row)
                 }
+                queue.succeeded(what)
                 loop.execute { [isGranted] in bound.value.actionEnded(isGranted: isGranted) }
             } catch {
-                queue.report(error, doing: "publishing the breaker of \(name)")
+                queue.report(error, doing: what)
                 loop.execute { bound.value.actionEnded(isGranted: nil) }
             }
         }
@@ -208,13 +214,15 @@ final class Lane {
             await calls.begin()
             defer { calls.end() }
             var first: NIODeadline?
+            let what = "keeping to the rate of \(route.integration.name)"
             do {
                 let slot = try await queue.reserveSlots(
                     route.row, count: wanted.count, interval: .nanoseconds(interval.nanoseconds),
                     notBefore: .nanoseconds(wanted.notBefore.nanoseconds))
                 first = .now() + TimeAmount(slot - .now)
+                queue.succeeded(what)
             } catch {
-                queue.report(error, doing: "keeping to the rate of \(route.integration.name)")
+                queue.report(error, doing: what)
             }
             loop.execute { [first] in
                 if let first {

@@ -12,6 +12,10 @@ import Vocabulary
 
 @Suite("What all lanes ask of the database at once", .timeLimit(.minutes(30)))
 struct LaneCallsTests {
+    private final class Numbers: Sendable {
+        let all = Mutex<[Int]>([])
+    }
+
     /// Looks until `isReached` holds; the time limit of the suite ends it.
     private func wait(until isReached: () -> Bool) async throws {
         while !isReached() { try await Task.sleep(for: .milliseconds(1)) }
@@ -21,21 +25,21 @@ struct LaneCallsTests {
     func inTurn() async throws {
         let calls = LaneCalls(atOnce: 2)
         for _ in 0..<2 { await calls.begin() }
-        let begun = Mutex<[Int]>([])
+        let begun = Numbers()
         var later: [Task<Void, Never>] = []
         for number in 0..<3 {
             later.append(
                 Task {
                     await calls.begin()
-                    begun.withLock { $0.append(number) }
+                    begun.all.withLock { $0.append(number) }
                 })
             try await wait { calls.waiting == number + 1 }
         }
-        #expect(begun.withLock { $0 } == [])
+        #expect(begun.all.withLock { $0 } == [])
         for number in 0..<3 {
             calls.end()
             await later[number].value
-            #expect(begun.withLock { $0 } == Array(0...number))
+            #expect(begun.all.withLock { $0 } == Array(0...number))
         }
         // None is lost.
         for _ in 0..<2 { calls.end() }
