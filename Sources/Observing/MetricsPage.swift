@@ -103,8 +103,8 @@ struct MetricsPage {
 
     private func writeService(to out: inout PrometheusText) {
         let counters = [
-            ("posthouse_leases_rescued_total", "Deliveries taken over from dead daemons.", tally.leasesReclaimed),
-            ("posthouse_leases_lost_total", "Times this daemon was taken for dead.", tally.leasesLost),
+            ("posthouse_leases_rescued_total", "Deliveries reclaimed from ended leases.", tally.leasesReclaimed),
+            ("posthouse_leases_lost_total", "Times this daemon lost its lease.", tally.leasesLost),
             ("posthouse_database_losses_total", "Times the database went out of reach.", tally.databaseLosses),
             ("posthouse_journal_dropped_total", "Journal entries lost because the journal was slow.", journalDropped),
         ]

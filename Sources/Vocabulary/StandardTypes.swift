@@ -6,7 +6,7 @@ package enum StandardTypes {
     package static let all: [String] =
         ["ACTIVATE", "DEACTIVATE"] + lifecycle + billing + pause + transfer + offers + money + legacy
 
-    /// Those of Posthouse itself (posthouse-messages(7), "Relay messages").
+    /// Those of Posthouse itself (posthouse-messages(7), "Posthouse's own messages").
     package static let relay: [String] = [
         "posthouse.integration.failing", "posthouse.integration.recovered", "posthouse.integration.paused",
         "posthouse.integration.dead", "posthouse.access.lapsed",

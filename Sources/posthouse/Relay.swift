@@ -190,9 +190,7 @@ final class Relay: Sendable {
             waiting: Pool.Waiting(waitersMax: 1_024, limit: Limits.acknowledgementTimeout),
             backoff: Limits.reconnectBackoff,
             admission: { connection async throws(DatabaseError) in
-                try await connection.withSession { session throws(DatabaseError) in
-                    try Durability.unsafeServer(on: session, isDeclared: isDeclared).map { "\($0)" }
-                }
+                try await Durability.objection(to: connection, isDeclared: isDeclared)
             },
             onStateChange: { state in
                 switch state {
@@ -341,8 +339,7 @@ final class Relay: Sendable {
     /// lease back.
     ///
     /// - Returns: how many attempts were cut at the end of `limit`. nil: a database that does not answer held it up,
-    ///   and the process is to end as it is. Nothing is lost by that: leases run out, and unanswered webhooks come
-    ///   again.
+    ///   and the process is to end as it is. Nothing that was acknowledged is lost by that, and leases run out.
     func stop(within limit: Duration) async -> Int? {
         await Patience.value(of: Task { await drain(within: limit) }, within: limit)
     }

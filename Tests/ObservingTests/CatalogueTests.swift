@@ -19,10 +19,21 @@ import Vocabulary
         #expect(Set(kinds) == Set(Happening.allCases))
     }
 
+    private static func catalogue() throws -> String {
+        let file = URL(filePath: #filePath).appending(path: "../../../deploy/posthouse.catalog").standardized
+        return try String(contentsOf: file, encoding: .utf8)
+    }
+
+    /// The explanations, each on one line that begins with its id.
+    private static func explanations() throws -> [String] {
+        try catalogue().components(separatedBy: "\n-- ").dropFirst().map {
+            $0.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        }
+    }
+
     /// The catalogue explains exactly the ids of the table, each with a subject and something to do.
     @Test func theCatalogueExplainsEveryKind() throws {
-        let file = URL(filePath: #filePath).appending(path: "../../../deploy/posthouse.catalog").standardized
-        let text = try String(contentsOf: file, encoding: .utf8)
+        let text = try Self.catalogue()
         var entries: [String: [String]] = [:]
         var current: String?
         for line in text.components(separatedBy: "\n") where !line.hasPrefix("#") {
@@ -46,8 +57,7 @@ import Vocabulary
     /// `@FIELD@` is replaced by the entry's field, and systemd leaves the bare name of one that is missing: each must
     /// be one that every entry of this kind has.
     @Test func theCatalogueOnlyUsesFieldsThatTheEntryHas() throws {
-        let file = URL(filePath: #filePath).appending(path: "../../../deploy/posthouse.catalog").standardized
-        let text = try String(contentsOf: file, encoding: .utf8)
+        let text = try Self.catalogue()
         let fields = Dictionary(
             (everyObservation + bareObservations).map {
                 (Happening($0).messageID, Set(JournalEntry($0).fields.map { "POSTHOUSE_" + $0.name }))
@@ -58,5 +68,23 @@ import Vocabulary
                 #expect(fields[id]?.contains(String(match.1)) == true, "\(id): \(match.1)")
             }
         }
+    }
+
+    /// A webhook of a source that spools is acknowledged on this machine's disk.
+    @Test func whereAnAcknowledgedWebhookIsIncludesTheSpool() throws {
+        let entries = try Self.explanations().filter {
+            $0.contains("acknowledged") && $0.contains("in the database")
+        }
+        #expect(!entries.isEmpty)
+        for entry in entries { #expect(entry.contains("spool"), "\(entry)") }
+    }
+
+    /// Not every source sends again what was answered 503: Apphud never does.
+    @Test func whoSendsAgainWhatWasAnswered503IsNamed() throws {
+        let entries = try Self.explanations().filter {
+            $0.contains("503") && $0.contains(/sends? (?:it |them )?again|comes? again|[Nn]othing is lost|sources keep/)
+        }
+        #expect(!entries.isEmpty)
+        for entry in entries { #expect(entry.contains("Apphud") || entry.contains("Google"), "\(entry)") }
     }
 }

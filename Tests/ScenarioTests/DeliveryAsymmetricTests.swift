@@ -119,6 +119,9 @@ import Vocabulary
         }
         #expect(listeners[2].child.waitForOutput(180) { $0.hasPrefix("REFUSED msg_") } != nil)
         for listener in listeners { #expect(listener.child.output.count == 1) }
+        // An integration cannot sign by the public key.
+        #expect(listeners[0].child.waitForError(180) { $0.hasPrefix("secret = { file = ") } != nil)
+        #expect(listeners[1].child.waitForError(180) { $0.hasPrefix("# secret: ") } != nil)
     }
 
     @Test("What is no key is refused with the reason, by check and by listen, and is not shown")

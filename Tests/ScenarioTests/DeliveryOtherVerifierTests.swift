@@ -3,11 +3,13 @@ import Testing
 import Vocabulary
 
 /// The oracle that is not ours: PyPI `standardwebhooks` verifies every delivery, in both formats, first attempts and
-/// retries. Runs where POSTHOUSE_TEST_PYTHON names a Python that has the package; else it is shown as skipped.
+/// retries. So does the check that posthouse-messages(7), "Signatures", shows. Runs where POSTHOUSE_TEST_PYTHON names a
+/// Python that has the package; else it is shown as skipped.
 @Suite struct DeliveryOtherVerifierTests {
     private static let python = ProcessInfo.processInfo.environment["POSTHOUSE_TEST_PYTHON"]
 
     /// Reads lines of secret, id, timestamp, signature and body (hex), separated by tabs; prints how many it verified.
+    /// It follows the manual's check, `is_authentic`, whose clock it sets.
     private static let verifier = """
         import sys
         from standardwebhooks.webhooks import Webhook
@@ -23,11 +25,19 @@ import Vocabulary
                 count += 1
             else:
                 sys.exit("a changed body was verified, too: this verifier proves nothing")
+            time.time = lambda: int(timestamp) + 300
+            if not is_authentic(secret, headers, body):
+                sys.exit("the manual's check refuses a delivery")
+            if is_authentic(secret, headers, body + b" "):
+                sys.exit("the manual's check takes a changed body")
+            time.time = lambda: int(timestamp) + 301
+            if is_authentic(secret, headers, body):
+                sys.exit("the manual's check takes an old delivery")
         print(count)
         """
 
     @Test(
-        "PyPI standardwebhooks verifies every delivery",
+        "PyPI standardwebhooks and the manual's own check verify every delivery",
         .enabled(if: python != nil, "set POSTHOUSE_TEST_PYTHON to a Python with the package standardwebhooks"))
     func standardwebhooks() throws {
         let standard = try Receiver { $0.number.isMultiple(of: 5) ? .status(500) : .ok }
@@ -63,7 +73,8 @@ import Vocabulary
             ].joined(separator: "\t")
         }
         let recorded = try relay.directory.write("recorded", lines.joined(separator: "\n") + "\n")
-        let script = try relay.directory.write("verify.py", Self.verifier)
+        let shown = try ManualPage("posthouse-messages.7").block("import base64, hashlib")
+        let script = try relay.directory.write("verify.py", (shown + [Self.verifier]).joined(separator: "\n"))
         let child = try ChildProcess([Self.python ?? "", script, recorded])
         #expect(child.waitForEnd(180) == .exited(0), "\(child.errors)")
         #expect(child.output == ["\(deliveries.count)"])

@@ -79,7 +79,7 @@ import Vocabulary
         """
     }
 
-    @Test("A TRANSFER released so late that newer webhooks have settled its purchase says that it moved nothing of it")
+    @Test("A TRANSFER released so late that newer webhooks have decided its purchase says that it moved nothing of it")
     func tooOld() throws {
         let relay = try Relay.running(
             [.init("backend", try Receiver())], sources: [.init(name: "revenuecat", secrets: ["revenuecat-secret"])])

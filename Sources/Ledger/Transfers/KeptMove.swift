@@ -32,7 +32,7 @@ package struct KeptMove: Sendable, Hashable, Comparable {
     package static func movedNothing(of purchase: String) -> String {
         let days = Limits.retryHorizonMilliseconds / 86_400_000
         return """
-            moved nothing of \(purchase): it is too old, webhooks from more than \(days) days after it have settled \
+            moved nothing of \(purchase): it is too old, webhooks from more than \(days) days after it have decided \
             who holds the purchase
             """
     }

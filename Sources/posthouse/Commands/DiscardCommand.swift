@@ -7,21 +7,23 @@ import Vocabulary
 
 struct DiscardCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "discard", abstract: "Give up what waits for an integration, or discard its dead letters.",
+        commandName: "discard",
+        abstract: "Give up what waits for an integration; with --dead, delete its dead letters.",
         discussion: """
-            Meant for one that was removed from the configuration: what waits for it would wait until it is back. Each \
-            delivery becomes a dead letter that says so; replay can bring it back. Of an integration that is still \
-            there, what a daemon has leased is left: pause it first. Exits 1 if any is left.
+            Without --dead nothing is deleted: each delivery becomes a dead letter that says so, and replay can bring \
+            it back. Meant for an integration that was removed from the configuration: what waits for it would wait \
+            until it is back. Of one that is still there, what a daemon has leased is left: pause it first. Exits 1 \
+            if any is left.
 
-            With --dead what was given up is discarded for good: no replay brings it back, and its events go when \
+            With --dead what was given up is deleted for good: no replay brings it back, and its events go when \
             [retention] lets them. Until then dead letters are kept. What a daemon gives up later stays; what it \
-            is giving up while the command counts may be discarded, though it was not counted.
+            is giving up while the command counts may be deleted, though it was not counted.
             """)
 
     @OptionGroup var file: ConfigurationOption
     @OptionGroup var output: OutputOption
     @Argument(help: "The name of the integration.", completion: NameCompletion.integrations) var name: String
-    @Flag(help: "Discard its dead letters.") var dead = false
+    @Flag(help: "Delete its dead letters, for good.") var dead = false
     @Option(help: .init("With --dead: only what was given up before: \(TimeArgument.help)", valueName: "time"))
     var before: TimeArgument?
     @Flag(help: "Only say how many it would be.") var dryRun = false

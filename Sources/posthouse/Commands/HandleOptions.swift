@@ -5,7 +5,7 @@ import Postgres
 /// The ids by which events can be found: one of these, or none.
 struct HandleOptions: ParsableArguments {
     @Option(help: "By store_transaction_id.") var transaction: String?
-    @Option(help: "By event id, the platform's or the relay's (evt_…).") var event: String?
+    @Option(help: "By event id, the platform's or Posthouse's own (evt_…).") var event: String?
     @Option(help: "By message id (webhook-id, msg_…).") var message: String?
     @Option(help: "By transfer id (trf_…).") var transfer: String?
     @Option(help: "By user id.") var user: String?

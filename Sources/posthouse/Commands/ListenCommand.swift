@@ -16,8 +16,9 @@ struct ListenCommand: AsyncParsableCommand {
             request. Example, a receiver that is slow, and down for every fifth request:
               posthouse listen --secret-file backend-secret --fail 503 --delay 2s --share 0.2
 
-            An integration that sends to this machine or a private network needs allow_private = true; its keys are \
-            printed at the start. posthouse test NAME then sends it a message.
+            An integration that sends to this machine or a private network needs allow_private = true. One that sends \
+            here is printed at the start, ready to paste into posthouse.toml. posthouse test NAME then sends it a \
+            message.
             """)
 
     @Option(help: "Where to listen.") var listen = "127.0.0.1:9400"
@@ -60,7 +61,7 @@ struct ListenCommand: AsyncParsableCommand {
             let server = try await HTTPListener.start(
                 listener: .address(address), handler: receiver, group: NIOSingletons.posixEventLoopGroup)
             Terminal.complain("listening on \(server.boundAddress)")
-            if let hint = integrationHint(server.boundAddress) { Terminal.complain(hint) }
+            if let table = integrationTable(server.boundAddress) { Terminal.complain(table) }
             _ = await signals.first { _ in true }
             await server.drain(upTo: .seconds(2))
         }
@@ -74,13 +75,26 @@ struct ListenCommand: AsyncParsableCommand {
         }
     }
 
-    /// The keys of an integration that sends here; nil where they do not follow from the address.
+    /// The table of an integration that sends here, as posthouse.toml has it, below a line that says so; nil where it
+    /// does not follow from the address.
     /// - Parameter address: where the listener is, with the port that it got.
-    private func integrationHint(_ address: String) -> String? {
+    private func integrationTable(_ address: String) -> String? {
         guard let bound = try? ListenAddress(parsing: address), bound.isInternal else { return nil }
-        let keys = "an integration that sends here needs: url = \"http://\(bound.text)/\", allow_private = true"
+        return """
+            an integration of posthouse.toml that sends here:
+            [[integration]]
+            name = "backend"
+            url = "http://\(bound.text)/"
+            events = ["*"]
+            \(secretLine)
+            allow_private = true
+            """
+    }
+
+    /// The integration's secret, where this file has it: from a public key it cannot be had.
+    private var secretLine: String {
         let isPublic = (try? SigningKeyText.readPublic(SecretFile.read(secretFile))) != nil
-        guard !isPublic else { return "\(keys), and the whsk_ secret of this public key" }
+        guard !isPublic else { return "# secret: name the whsk_ key of this public key" }
         // Relative paths of the configuration count from another directory.
         var path = secretFile
         if let resolved = realpath(secretFile, nil) {
@@ -90,7 +104,7 @@ struct ListenCommand: AsyncParsableCommand {
         let credentials = SecretPlace.usualDirectory + "/"
         let (kind, value) =
             path.hasPrefix(credentials) ? ("credential", String(path.dropFirst(credentials.count))) : ("file", path)
-        return "\(keys), secret = { \(kind) = \(String(decoding: JSONWriter.literal(value), as: UTF8.self)) }"
+        return "secret = { \(kind) = \(String(decoding: JSONWriter.literal(value), as: UTF8.self)) }"
     }
 
     private var wait: Duration? {

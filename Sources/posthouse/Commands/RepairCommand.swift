@@ -28,7 +28,7 @@ struct RepairCommand: AsyncParsableCommand {
 
     @OptionGroup var file: ConfigurationOption
     @OptionGroup var output: OutputOption
-    @Argument(help: "A purchase's key, one of its store_transaction_ids, or the relay's own id of it (32 hex digits).")
+    @Argument(help: "A purchase's key, one of its store_transaction_ids, or Posthouse's own id of it (32 hex digits).")
     var purchase: String?
     @Flag(help: "Check every purchase, repair those that need it.") var all = false
     @Option(help: "Only of this source.", completion: NameCompletion.sources) var source: String?

@@ -11,7 +11,7 @@ struct RetryCommand: AsyncParsableCommand {
         discussion: """
             For a receiver that was repaired: what waits is due at once, and an open breaker probes. The attempt is the \
             next of [[integration]] schedule. What was given up is not tried: that is posthouse replay. With order = \
-            "purchase" what waits behind another delivery of its purchase still does. A reload that changes an \
+            "purchase" what is blocked by another delivery of its purchase stays blocked. A reload that changes an \
             integration's url, secret, headers, ca_file or allow_private does the same by itself.
             """)
 
