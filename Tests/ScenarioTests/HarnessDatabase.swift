@@ -21,12 +21,15 @@ struct Database: Sendable {
     /// again.
     @discardableResult
     func rows(_ sql: String) throws -> [[String]] {
-        for _ in 1..<5 {
+        var left = 5
+        while true {
             do {
                 return try Query.rows(sql, on: connectionString)
-            } catch  where error.description.contains("deadlock detected") { continue }
+            } catch {
+                left -= 1
+                if left == 0 || !error.description.contains("deadlock detected") { throw error }
+            }
         }
-        return try Query.rows(sql, on: connectionString)
     }
 
     /// The first column of the first row.
