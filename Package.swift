@@ -134,7 +134,8 @@ let package = Package(
             swiftSettings: sharedSettings),
 
         // Tests mirror the sources; scenarios run the real binary.
-        .target(name: "TestSupport", path: "Tests/TestSupport", swiftSettings: sharedSettings),
+        .target(
+            name: "TestSupport", dependencies: ["CLibpq"], path: "Tests/TestSupport", swiftSettings: sharedSettings),
     ]
         + ([
             ("Vocabulary", []),
@@ -156,7 +157,7 @@ let package = Package(
             ),
             ("Ledger", ["Vocabulary", "JSONText", "Postgres", "TestSupport"]),
             ("Doctor", ["Configuration", "Ledger", "Linux", "Vocabulary"]),
-            ("Outbound", ["HTTPClient", "Ledger", "Postgres", "Vocabulary", nio, nioPosix, crypto]),
+            ("Outbound", ["HTTPClient", "Ledger", "Postgres", "TestSupport", "Vocabulary", nio, nioPosix, crypto]),
             ("API", ["HTTPServer", "JSONText", "Ledger", "Postgres", "TestSupport", "Vocabulary"]),
             ("Observing", ["Linux", "Systemd", "Vocabulary"]),
         ] as [(String, [Target.Dependency])]).map { name, more in

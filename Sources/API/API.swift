@@ -70,11 +70,12 @@ package struct API: IncomingHandler {
     /// Answers a complete request. Checks it again, because `admit` keeps nothing.
     /// - Parameter age: of the request, since its first byte.
     func answer(
-        _ head: IncomingHead, body: [UInt8], age: @Sendable () -> Duration = { .zero }
+        _ head: IncomingHead, body: [UInt8], age: @escaping @Sendable () -> Duration = { .zero }
     ) async -> HTTPAnswer {
         do throws(APIFailure) {
             let (route, token) = try judge(head)
-            let answer = try await backend.answer(Call(route: route, token: token, query: head.query, body: body))
+            let answer = try await backend.answer(
+                Call(route: route, token: token, query: head.query, body: body, age: age))
             return head.method == "GET" ? answer.cacheable(for: head) : answer.unstored
         } catch {
             // One that is too old was answered by the server, and reported (`rejected`).

@@ -9,6 +9,8 @@ struct Call: Sendable {
     let token: APIToken
     let query: String?
     let body: [UInt8]
+    /// Since the first byte of the request.
+    let age: @Sendable () -> Duration
 
     var operation: APIOperation { route.operation }
 

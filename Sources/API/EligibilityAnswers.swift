@@ -49,7 +49,8 @@ extension Backend {
         let transactions = ofGroup.map(StoreTransaction.init)
         // Each subscription represents the entry that the store keeps of it, active or expired.
         let renewals = ofGroup.map { item in
-            PendingRenewal(product: item.product, isInGrace: item.isRunning && item.status == LedgerWord.inGrace)
+            PendingRenewal(
+                product: item.product, isInGrace: item.isRunningForSubject && item.status == LedgerWord.inGrace)
         }
         return Eligibility.decide(
             EligibilityQuestion(group: group, products: products, offer: offer), transactions: transactions,

@@ -11,7 +11,7 @@ extension Backend {
         let (source, scope) = try written(call, parameters)
         let body = try RequestBody(call.body, members: ["identity"])
         let (install, identity) = (call.route.names[0], try body.requiredIdentifier("identity"))
-        _ = try await identify(install, as: identity, of: source, in: scope, isClaim: false)
+        _ = try await identify(install, as: identity, of: source, in: scope, isClaim: false, for: call)
         return try await seen(by: install, in: scope)
     }
 
@@ -21,7 +21,7 @@ extension Backend {
     /// - Parameter isClaim: requires that the identity and the install are free.
     /// - Returns: false if they are not free; nothing is stored then.
     func identify(
-        _ install: String, as identity: String, of source: Source, in scope: Scope, isClaim: Bool
+        _ install: String, as identity: String, of source: Source, in scope: Scope, isClaim: Bool, for call: Call
     ) async throws(APIFailure) -> Bool {
         let former = try await newestTime(of: install, in: scope)
         var statement = BackendStatement(
@@ -33,7 +33,7 @@ extension Backend {
         } else {
             statement.links = [HolderLink(anonymousID: install, userID: identity)]
         }
-        return try await record(statement) { $0.member("identity", identity) }
+        return try await record(statement, for: call) { $0.member("identity", identity) }
     }
 
     func logout(_ call: Call) async throws(APIFailure) -> HTTPAnswer {
@@ -44,7 +44,7 @@ extension Backend {
         var statement = BackendStatement(
             name: .loggedOut, scope: scope, install: install, at: try clock.next(after: former))
         statement.links = [HolderLink(anonymousID: install, userID: nil)]
-        try await record(statement)
+        try await record(statement, for: call)
         return try await seen(by: install, in: scope)
     }
 
@@ -62,7 +62,7 @@ extension Backend {
         var statement = BackendStatement(
             name: .restored, scope: scope, install: install, at: try clock.next(after: former))
         statement.change = .restore(install: install, transactions: transactions, strategy: strategy)
-        try await record(statement) { json in
+        try await record(statement, for: call) { json in
             json.member("transactions", strings: transactions)
             json.member("strategy", strategy.rawValue)
         }

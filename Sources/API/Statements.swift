@@ -23,6 +23,8 @@ struct BackendStatement {
     var purchase: Purchase?
     var transaction: Transaction?
     var facts: [Fact] = []
+    /// `Event.presumedAsOf`
+    var presumedAsOf: Timestamp?
 
     /// - Parameter asked: writes the members of the request.
     func event(id: String, asked: (inout JSONWriter) -> Void) -> Event {
@@ -36,27 +38,38 @@ struct BackendStatement {
         return Event(
             scope: scope, vendorEventID: id, name: name.rawValue, type: name.rawValue, holder: .anonymous(install),
             occurredAt: at, purchase: purchase, transaction: transaction, facts: facts, change: change, links: links,
-            isOfBackend: true, body: body)
+            isOfBackend: true, presumedAsOf: presumedAsOf, body: body)
     }
 }
 
 extension Backend {
     /// Records a statement; returns after the commit.
     /// - Returns: false if it is conditional and its condition does not hold; nothing is stored then.
+    /// - Throws: 503 also where the call has been answered 503 already, because its time was over. The backend may have
+    ///   stated something else since, and this would come after it.
     @discardableResult
     func record(
-        _ statement: BackendStatement, asked: (inout JSONWriter) -> Void = { _ in }
+        _ statement: BackendStatement, for call: Call, asked: (inout JSONWriter) -> Void = { _ in }
     ) async throws(APIFailure) -> Bool {
+        let age = call.age()
+        guard age < APILimits.answerTimeout else { throw .tooSlow }
         let event = statement.event(id: Identifier.random().uuid4, asked: asked)
-        let answer = await withCheckedContinuation { continuation in
-            queue.submit(.event(event)) { continuation.resume(returning: $0) }
+        let (answer, obstacle): (RecordQueue.Answer, String?) = await withCheckedContinuation { continuation in
+            // `API.log` reports why it is refused.
+            let fallback = RecordQueue.Fallback(
+                committed: {}, unavailable: { continuation.resume(returning: (.unavailable, $0)) })
+            queue.submit(.event(event), startedAt: ContinuousClock.now - age, fallback: fallback) {
+                continuation.resume(returning: ($0, nil))
+            }
         }
         switch answer {
         case .stored: return true
         case .conditionFailed: return false
         case .unavailable:
-            throw .unavailable(
+            var failure = APIFailure.unavailable(
                 "it could not be recorded now; send it again", after: Limits.retryAfterUnavailableSeconds)
+            failure.cause = obstacle
+            throw failure
         }
     }
 

@@ -18,9 +18,10 @@ extension Backend {
                 in: LookupScope(environment: user.environment, source: view.source.name, app: app), after: cursor,
                 limit: limit)
         }
+        let entries = page.entries.filter(\.isActive) + page.entries.filter { !$0.isActive }
         return .object { json in
             json.member("object", "list")
-            json.member("data", objects: page.entries) { $1.write(Version3Entitlement($0)) }
+            json.member("data", objects: entries) { $1.write(Version3Entitlement($0)) }
             json.member("next", page.next?.written)
         }
     }
@@ -30,28 +31,30 @@ extension Backend {
     func grantEntitlement(_ call: Call) async throws(APIFailure) -> HTTPAnswer {
         let view = try version3(call)
         let user = try await user(call.route.names[0], in: view)
-        let now = try clock.now()
-        let (id, until) = try Self.grantAsked(call.body, now: now)
+        let (id, until) = try Self.grantAsked(call.body, now: try clock.now())
         let grant = Grant(entitlement: id, install: user.id, scope: view.scope(user.environment))
-        let former = try await holdings(of: grant)
-        let identity = try await identity(of: user, in: view)
-        let holders = view.source.ownership.holders(install: user.id, identity: identity.current)
-        let active = former.filter(\.isActive)
-        if holders.allSatisfy(active.map(\.holder).contains) {
-            return Self.answer(Version3Entitlement(id: id, holdings: former))
+        // Anew if another statement about it was recorded meanwhile: of two grants at once one must keep the other's
+        // end.
+        while true {
+            let known = try await purchase(of: grant)
+            let identity = try await identity(of: user, in: view)
+            let holders = view.source.ownership.holders(install: user.id, identity: identity.current)
+            let active = known.holdings.filter(\.isActive)
+            if holders.allSatisfy(active.map(\.holder).contains) { return Self.answer(id, known) }
+            let at = try clock.next(after: [known.newestTime, identity.asOf].compactMap { $0 }.max())
+            let lasting = active.first?.transaction
+            let end = lasting?.effectiveNextRenewalAt ?? until
+            var statement = grant.granting(
+                to: holders, insteadOf: lasting == nil ? known.holdings.map(\.holder) : [], at: at, until: end,
+                transaction: lasting?.storeTransactionID, purchasedAt: lasting?.purchasedAt)
+            statement.presume(known)
+            let isStored = try await record(statement, for: call) { json in
+                json.member("entitlement", id)
+                json.member("expires_ms", end.milliseconds)
+                if let lasting { json.member(Grant.joined, lasting.storeTransactionID) }
+            }
+            if isStored { return Self.answer(id, try await purchase(of: grant)) }
         }
-        let at = try clock.next(after: (former.map(\.asOf) + [identity.asOf].compactMap { $0 }).max())
-        let lasting = active.first?.transaction
-        let end = lasting?.effectiveNextRenewalAt ?? until
-        let statement = grant.granting(
-            to: holders, insteadOf: lasting == nil ? former.map(\.holder) : [], at: at, until: end,
-            transaction: lasting?.storeTransactionID, purchasedAt: lasting?.purchasedAt)
-        try await record(statement) { json in
-            json.member("entitlement", id)
-            json.member("expires_ms", end.milliseconds)
-            if let lasting { json.member(Grant.joined, lasting.storeTransactionID) }
-        }
-        return Self.answer(Version3Entitlement(id: id, holdings: try await holdings(of: grant)))
     }
 
     /// Revokes an entitlement; 200 even if nothing was granted.
@@ -60,17 +63,20 @@ extension Backend {
         let user = try await user(call.route.names[0], in: view)
         let id = call.route.names[1]
         let grant = Grant(entitlement: id, install: user.id, scope: view.scope(user.environment))
-        var holdings = try await holdings(of: grant)
-        let active = holdings.filter(\.isActive)
-        if !active.isEmpty {
-            let at = try clock.next(after: holdings.map(\.asOf).max())
-            try await record(grant.revoking(active, at: at)) { $0.member("entitlement", id) }
-            holdings = try await self.holdings(of: grant)
+        // Anew as for a grant: whoever it was given to meanwhile must lose it, too.
+        while true {
+            let known = try await purchase(of: grant)
+            // Also where its time is over: the clock that says so may be wrong, and then it would be active again.
+            let granted = known.holdings.filter(\.hasAccess)
+            if granted.isEmpty { return Self.answer(id, known) }
+            var statement = grant.revoking(granted, at: try clock.next(after: known.newestTime))
+            statement.presume(known)
+            let isStored = try await record(statement, for: call) { $0.member("entitlement", id) }
+            if isStored { return Self.answer(id, try await purchase(of: grant)) }
         }
-        return Self.answer(Version3Entitlement(id: id, holdings: holdings))
     }
 
-    private func holdings(of grant: Grant) async throws(APIFailure) -> [GrantHolding] {
+    private func purchase(of grant: Grant) async throws(APIFailure) -> GrantedPurchase {
         let purchase = KeyHash.purchase(grant.purchase, in: grant.scope)
         return try await gate.pass { () async throws(LookupFailure) in try await lookup.grant(purchase) }
     }
@@ -88,8 +94,15 @@ extension Backend {
         }
     }
 
-    private static func answer(_ entitlement: Version3Entitlement) -> HTTPAnswer {
-        .object { $0.write(entitlement) }
+    private static func answer(_ id: String, _ purchase: GrantedPurchase) -> HTTPAnswer {
+        .object { $0.write(Version3Entitlement(id: id, holdings: purchase.holdings)) }
+    }
+}
+
+extension BackendStatement {
+    /// Is stored only if nothing newer is recorded of its purchase than what is `known`.
+    fileprivate mutating func presume(_ known: GrantedPurchase) {
+        presumedAsOf = known.asOf ?? Timestamp(milliseconds: .min)
     }
 }
 

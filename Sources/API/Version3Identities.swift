@@ -18,16 +18,18 @@ extension Backend {
         let view = try version3(call)
         let id = call.route.names[0]
         let body = try RequestBody(call.body, mayBeAbsent: true)
-        if let user = try body.identifier("user_id") { return try await link(id, to: user, in: view) }
+        if let user = try body.identifier("user_id") { return try await link(id, to: user, in: view, for: call) }
         let scope = view.scope(view.environment ?? EnvironmentChoice.usual)
         guard try await install(identifiedAs: id, in: view, environment: scope.environment) == nil else {
             throw Self.linkedToAnother
         }
-        let user = try await register(Identifier.random().hex, in: scope)
-        return try await link(id, to: user, in: view, scope: scope)
+        // The link alone makes a new install known. Registered before, it would be nobody's if the link then failed.
+        return try await link(id, to: Identifier.random().hex, in: view, scope: scope, for: call)
     }
 
-    private func link(_ id: String, to user: String, in view: Version3Source) async throws(APIFailure) -> HTTPAnswer {
+    private func link(
+        _ id: String, to user: String, in view: Version3Source, for call: Call
+    ) async throws(APIFailure) -> HTTPAnswer {
         guard let user = try await knownUser(user, in: view) else {
             throw APIFailure(400, .resource, .userNotFound, "user not found")
         }
@@ -41,19 +43,19 @@ extension Backend {
         guard identity.own == nil, identity.current == nil else {
             throw Self.hasIdentity
         }
-        return try await link(id, to: user, in: view, scope: scope)
+        return try await link(id, to: user.id, in: view, scope: scope, for: call)
     }
 
     /// Links an identity. Of two simultaneous requests the ledger accepts the first and stores nothing of the other.
     private func link(
-        _ id: String, to user: KnownInstall, in view: Version3Source, scope: Scope
+        _ id: String, to user: String, in view: Version3Source, scope: Scope, for call: Call
     ) async throws(APIFailure) -> HTTPAnswer {
-        if try await identify(user.id, as: id, of: view.source, in: scope, isClaim: true) {
-            return Self.answer(identity: id, install: user.id)
+        if try await identify(user, as: id, of: view.source, in: scope, isClaim: true, for: call) {
+            return Self.answer(identity: id, install: user)
         }
         let linked = try await install(identifiedAs: id, in: view, environment: scope.environment)
-        if let linked, !linked.id.hasSameBytes(as: user.id) { throw Self.linkedToAnother }
-        guard linked == nil else { return Self.answer(identity: id, install: user.id) }
+        if let linked, !linked.id.hasSameBytes(as: user) { throw Self.linkedToAnother }
+        guard linked == nil else { return Self.answer(identity: id, install: user) }
         throw Self.hasIdentity
     }
 

@@ -55,15 +55,15 @@ extension Backend {
             guard let read = environments.read(text) else { throw .body(environments.explanation) }
             environment = read
         }
-        let install = try await register(call.route.names[0], in: view.scope(environment))
+        let install = try await register(call.route.names[0], in: view.scope(environment), for: call)
         return try await answer(for: install, in: view)
     }
 
     /// Registers an install. One transaction writes the event and the row that reserves the name.
-    func register(_ id: String, in scope: Scope) async throws(APIFailure) -> KnownInstall {
+    func register(_ id: String, in scope: Scope, for call: Call) async throws(APIFailure) -> KnownInstall {
         var statement = BackendStatement(name: .userCreated, scope: scope, install: id, at: try clock.next())
         statement.change = .register(install: id)
-        guard try await record(statement) else {
+        guard try await record(statement, for: call) else {
             throw APIFailure(422, .resource, .userAlreadyExists, "User with given uid already exists")
         }
         return KnownInstall(id: id, environment: scope.environment, createdAt: statement.at)

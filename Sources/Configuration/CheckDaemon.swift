@@ -141,14 +141,16 @@ extension Check {
         return name
     }
 
-    /// `scheme://user:password@…` or `password=…` (PostgreSQL 15, 34.1.1 "Connection Strings").
+    /// `scheme://user:password@…` or `password=…` (PostgreSQL 15, 34.1.1 "Connection Strings"). A `?` before the first
+    /// `@` belongs to the password.
     private func holdsPassword(_ url: String) -> Bool {
         let lowered = url.lowercased()
         if lowered.firstRange(of: /(^|[^a-z])password\s*=\s*[^\s&]/) != nil { return true }
         guard let mark = lowered.firstRange(of: "://") else { return false }
-        let authority = lowered[mark.upperBound...].prefix { $0 != "/" && $0 != "?" }
-        guard let at = authority.lastIndex(of: "@") else { return false }
-        return authority[..<at].contains(":")
+        let authority = lowered[mark.upperBound...].prefix { $0 != "/" }
+        guard let first = authority.firstIndex(of: "@") else { return false }
+        let place = authority[first...].prefix { $0 != "?" }
+        return authority[..<(place.lastIndex(of: "@") ?? first)].contains(":")
     }
 
     mutating func embedded(_ view: TableView?) -> Configuration.Embedded {

@@ -26,7 +26,8 @@ struct InboundPath: Sendable {
     let observe: Observer
 
     private static let outdated = "another webhook of its purchase was recorded meanwhile"
-    private static let undecided = "the keys by which its webhooks are verified are not known yet"
+    private static let undecided = "the key by which it is verified is not known yet"
+    private static let undecidedKey = "its token names a key that is not known, and the keys are being fetched again"
 
     func take(_ request: IncomingRequest, acknowledge: @escaping @Sendable (HTTPAnswer) -> Void) {
         Failpoint.reach(.webhookRead)
@@ -40,6 +41,9 @@ struct InboundPath: Sendable {
             return acknowledge(.unauthentic(refusal))
         case .undecided:
             observe(.refused(source: source.name, status: 503, reason: Self.undecided))
+            return acknowledge(.undecided)
+        case .undecidedKey:
+            observe(.unverified(source: source.name, reason: Self.undecidedKey))
             return acknowledge(.undecided)
         }
         if let answer = adapter.handshake(request.body) { return acknowledge(.json(200, answer)) }

@@ -7,7 +7,8 @@ internal import Vocabulary
 ///     summing  ──a whole second under the limit──────▶ detailed
 ///
 /// A second that begins in `summing` is summed from its first success on. Failures, transfers, dead letters and
-/// quarantine always are entries. Refused requests have a small budget of their own and the same kind of sum. Recorded
+/// quarantine always are entries. Refused requests have a small budget of their own and the same kind of sum; the first
+/// of each source and status has an entry even when others have used that up, so that no flood hides a reason. Recorded
 /// events and accepted attempts have separate budgets, or a fan-out of three would halve what the operator set. It has
 /// no clock: the time is passed in, and any change of its second, backwards too, ends the second before.
 struct DetailLimiter: Sendable {
@@ -38,11 +39,15 @@ struct DetailLimiter: Sendable {
     private struct Refusal: Hashable, Sendable {
         var source: String
         var status: Int
+        /// Its reason differs from that of others with this status. Their sum is the same.
+        var isUnverified = false
     }
 
     private var attempts: Budget
     private var events: Budget
     private var refusals = Budget(perSecond: ObservingLimits.refusalEntriesPerSecond)
+    /// Kinds of which this second has an entry.
+    private var refusalsSeen: Set<Refusal> = []
     /// Of requests that name no source: strangers send them, and must not use up the entries of others.
     private var strangers = Budget(perSecond: ObservingLimits.strangerEntriesPerSecond)
     private var second: Int64 = .min
@@ -76,17 +81,28 @@ struct DetailLimiter: Sendable {
             eventSums[source, default: .init()].count += 1
             if duplicate { eventSums[source]?.duplicates += 1 }
             return false
-        case .refused(let source, let status, _):
-            if source.isEmpty ? strangers.admit() : refusals.admit() { return true }
-            let known = refusalSums.count < ObservingLimits.sumsPerSecondMax
-            let key = Refusal(source: source, status: status)
-            refusalSums[
-                known || refusalSums[key] != nil ? key : Refusal(source: ObservingLimits.otherName, status: status),
-                default: 0] += 1
-            return false
+        case .refused(let source, let status, _): return admit(Refusal(source: source, status: status))
+        case .unverified(let source, _):
+            return admit(Refusal(source: source, status: JournalEntry.unverifiedStatus, isUnverified: true))
         default:
             return true
         }
+    }
+
+    private mutating func admit(_ refusal: Refusal) -> Bool {
+        if refusal.source.isEmpty {
+            if strangers.admit() { return true }
+        } else {
+            let isFirst =
+                refusalsSeen.count < ObservingLimits.refusalEntriesPerSecond && refusalsSeen.insert(refusal).inserted
+            if refusals.admit() || isFirst { return true }
+        }
+        let known = refusalSums.count < ObservingLimits.sumsPerSecondMax
+        let key = Refusal(source: refusal.source, status: refusal.status)
+        refusalSums[
+            known || refusalSums[key] != nil ? key : Refusal(source: ObservingLimits.otherName, status: refusal.status),
+            default: 0] += 1
+        return false
     }
 
     /// The sums of the second before, in the order of their names, if `time` is in another second.
@@ -99,6 +115,7 @@ struct DetailLimiter: Sendable {
         // The first refusals of a second say where they come from, so each second begins with details again.
         refusals.endSecond(sumsAgain: false)
         strangers.endSecond(sumsAgain: false)
+        refusalsSeen.removeAll(keepingCapacity: true)
         return takeSums()
     }
 

@@ -10,6 +10,7 @@ package enum Happening: String, CaseIterable, Sendable {
     case duplicateDiffers = "948d34b12f3b4986ba43d441dc9830fb"
     case quarantined = "7f88ddccea604b918dd634e0fe5f5c5b"
     case requestRefused = "a417266a22c24c4da23dc3be421f276c"
+    case requestUnverified = "4e49f32d796e457a9e8e5548252aab82"
     case requestsRefused = "24857875324d4f97b9b6b96a05e483f4"
     case acceptFailed = "5ab9f33741c4435da627e4f3429043e0"
     case storeLost = "8f6b706cee964e7da25f263949ee7147"
@@ -62,6 +63,7 @@ extension Happening {
         case .duplicateDiffers: self = .duplicateDiffers
         case .quarantined: self = .quarantined
         case .refused: self = .requestRefused
+        case .unverified: self = .requestUnverified
         case .refusals: self = .requestsRefused
         case .acceptFailed: self = .acceptFailed
         case .storeLost: self = .storeLost

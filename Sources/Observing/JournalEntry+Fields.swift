@@ -22,6 +22,8 @@ extension JournalEntry {
             list.add("OUTCOME", Outcome.quarantined.rawValue)
         case .refused(let source, let status, _):
             add(refusedBy: source, status: status, to: &list)
+        case .unverified(let source, _):
+            add(refusedBy: source, status: unverifiedStatus, to: &list)
         case .refusals(let source, let status, let count):
             add(refusedBy: source, status: status, to: &list)
             list.add("COUNT", count)
@@ -92,6 +94,9 @@ extension JournalEntry {
         list.add("LATENCY_MS", trail.latencyMilliseconds)
         list.add("NEXT_ATTEMPT_AT", trail.nextAttemptAt.map(readable))
     }
+
+    /// The answer to `Observation.unverified`.
+    static let unverifiedStatus = 503
 
     private static func add(refusedBy source: String, status: Int, to list: inout FieldList) {
         list.add("SOURCE", source.isEmpty ? nil : source)

@@ -19,9 +19,9 @@ extension JournalEntry {
             .spoolEmptied, .spoolAdopted,
             .clusterStarted, .clusterStopped, .migrated, .ready, .reloaded, .stopping, .stopped:
             .notice
-        case .duplicateDiffers, .quarantined, .requestRefused, .requestsRefused, .transferVoided, .deliveryRetry,
-            .deliveryPaused, .integrationPaused, .breakerOpened, .leasesReclaimed, .spoolingBegan, .warning,
-            .journalDropped:
+        case .duplicateDiffers, .quarantined, .requestRefused, .requestUnverified, .requestsRefused, .transferVoided,
+            .deliveryRetry, .deliveryPaused, .integrationPaused, .breakerOpened, .leasesReclaimed, .spoolingBegan,
+            .warning, .journalDropped:
             .warning
         case .acceptFailed, .deliveryDead, .leaseLost, .databaseLost, .recordingRefused, .spoolRefused, .spoolDamaged,
             .storeLost, .startFailed,
@@ -41,6 +41,8 @@ extension JournalEntry {
         case .quarantined(let source, let id, let reason): "quarantined body \(id) from \(source): \(reason)"
         case .refused(let source, let status, let reason):
             "refused a request to \(named(source: source)) with \(status): \(reason)"
+        case .unverified(let source, let reason):
+            "refused a request to \(source) with \(unverifiedStatus), not verified: \(reason)"
         case .refusals(let source, let status, let count):
             "refused \(counted(count, "more request")) to \(named(source: source)) with \(status) within a second"
         case .acceptFailed(let listen, let isMachine, let count):

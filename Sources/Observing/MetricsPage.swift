@@ -40,6 +40,10 @@ struct MetricsPage {
             }
         }
         let perSource = [
+            (
+                "posthouse_unverified_total", "Requests answered 503 whose token names a key that is not known.",
+                tally.unverified
+            ),
             ("posthouse_quarantined_total", "Authentic bodies that could not be read, kept aside.", tally.quarantined),
             ("posthouse_transfers_total", "Transfers announced, each counted once.", tally.transfers),
             (

@@ -13,6 +13,8 @@ struct MetricsTally: Sendable, Equatable {
     var events: [String: [Outcome: Int]] = [:]
     /// Refused requests by source, then HTTP status.
     var refusals: [String: [Int: Int]] = [:]
+    /// Requests answered 503 that are not among `refusals` (`Observation.unverified`).
+    var unverified: [String: Int] = [:]
     var quarantined: [String: Int] = [:]
     var transfers: [String: Int] = [:]
     var transfersVoided: [String: Int] = [:]
@@ -39,6 +41,9 @@ struct MetricsTally: Sendable, Equatable {
         case .refused(let source, let status, _):
             events[Self.label(source, in: events), default: [:]][.refused, default: 0] += 1
             refusals[Self.label(source, in: refusals), default: [:]][status, default: 0] += 1
+        case .unverified(let source, _):
+            events[Self.label(source, in: events), default: [:]][.refused, default: 0] += 1
+            unverified[Self.label(source, in: unverified), default: 0] += 1
         case .storeLost(let source, _, _): storeLosses[Self.label(source, in: storeLosses), default: 0] += 1
         case .transferResolved(let trail): transfers[Self.label(trail.source, in: transfers), default: 0] += 1
         case .transferVoided(let trail, _):
@@ -91,6 +96,7 @@ struct MetricsTally: Sendable, Equatable {
     mutating func add(_ other: MetricsTally) {
         events.merge(other.events) { $0.merging($1, uniquingKeysWith: +) }
         refusals.merge(other.refusals) { $0.merging($1, uniquingKeysWith: +) }
+        unverified.merge(other.unverified, uniquingKeysWith: +)
         quarantined.merge(other.quarantined, uniquingKeysWith: +)
         transfers.merge(other.transfers, uniquingKeysWith: +)
         transfersVoided.merge(other.transfersVoided, uniquingKeysWith: +)
@@ -124,6 +130,10 @@ struct MetricsTally: Sendable, Equatable {
             for (status, count) in statuses where count > 0 {
                 answers[SourceAnswer(source: source, kind: .refused(status))] = count
             }
+        }
+        for (source, count) in unverified {
+            let kind = SourceAnswer.Kind.refused(JournalEntry.unverifiedStatus)
+            answers[SourceAnswer(source: source, kind: kind), default: 0] += count
         }
         return answers
     }

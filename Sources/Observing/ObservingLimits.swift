@@ -1,6 +1,7 @@
 /// Limits of the journal and of the metrics that no configuration key moves.
 package enum ObservingLimits {
-    /// Refused requests that get an entry of their own in one second; the rest are summed up per source and status.
+    /// Refused requests that get an entry of their own in one second; the rest are summed up per source and status. As
+    /// many may be the first of a source and status, which have an entry in any case.
     package static let refusalEntriesPerSecond = 20
     /// The same of requests that name no source.
     package static let strangerEntriesPerSecond = 5

@@ -43,15 +43,35 @@ package enum PlainText {
                 out += "\\"
                 out.unicodeScalars.append(scalar)
             } else if isUnsafe(scalar) {
-                for unit in UTF16.encode(scalar) ?? UTF16.encodedReplacementCharacter {
-                    let digits = String(unit, radix: 16)
-                    out += "\\u" + String(repeating: "0", count: 4 - digits.utf8.count) + digits
-                }
+                out += jsonEscape(scalar)
             } else {
                 out.unicodeScalars.append(scalar)
             }
         }
         return out + "\""
+    }
+
+    /// A JSON text for a terminal, with the same values: unsafe characters in its strings are written as in
+    /// `jsonString`, line ends and tabs between its tokens as spaces.
+    package static func harmlessJSON(_ text: String) -> String {
+        if isPrintableASCII(text) { return text }
+        var out = ""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            // In a string of JSON they are escaped already (RFC 8259 §7).
+            case "\n", "\r", "\t": out += " "
+            default:
+                if isUnsafe(scalar) { out += jsonEscape(scalar) } else { out.unicodeScalars.append(scalar) }
+            }
+        }
+        return out
+    }
+
+    private static func jsonEscape(_ scalar: Unicode.Scalar) -> String {
+        (UTF16.encode(scalar) ?? UTF16.encodedReplacementCharacter).map { unit -> String in
+            let digits = String(unit, radix: 16)
+            return "\\u" + String(repeating: "0", count: 4 - digits.utf8.count) + digits
+        }.joined()
     }
 
     /// Nearly all texts are, and bytes are looked at faster than scalars.

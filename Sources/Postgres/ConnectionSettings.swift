@@ -163,14 +163,16 @@ package struct ConnectionStringError: Error, Hashable, CustomStringConvertible {
     package var description: String { "the database's connection string cannot be used: \(reason)" }
 
     /// Detects a password with an unescaped `@` or `/`: its tail would become a host or database name, which messages
-    /// show.
+    /// show. To libpq the user and password end at the first `@` before any `/`, and may hold a `?`; without such an
+    /// `@` there are none. In what follows them an `@` has no meaning before the `?` of the parameters.
     static func maskedPassword(in text: String) -> ConnectionStringError? {
         guard let scheme = ["postgresql://", "postgres://"].first(where: text.hasPrefix) else { return nil }
-        let rest = text.dropFirst(scheme.count).prefix { $0 != "?" }
-        let authority = rest.prefix { $0 != "/" }
-        guard rest.count(where: { $0 == "@" }) > 1 || (rest.contains("@") && !authority.contains("@")) else {
-            return nil
-        }
+        let (at, slash, mark) = (UInt8(ascii: "@"), UInt8(ascii: "/"), UInt8(ascii: "?"))
+        let rest = text.utf8.dropFirst(scheme.utf8.count)
+        let user = rest.prefix { $0 != at && $0 != slash }
+        let hasUser = rest.dropFirst(user.count).first == at
+        let place = hasUser ? rest.dropFirst(user.count + 1) : rest
+        guard place.prefix(while: { $0 != mark }).contains(at) else { return nil }
         return ConnectionStringError(
             reason: "the user or password holds an unescaped character: write @ as %40, / as %2F, : as %3A")
     }

@@ -12,6 +12,11 @@ final class Notices {
 
     /// Limit of warnings kept; further ones add nothing.
     private static let warningsMax = 16
+    /// Files of PostgreSQL's source whose warnings are never of a commit, and are not kept. Near the end of the
+    /// transaction ids each new id (varsup.c) and each new multixact (multixact.c) brings a warning, and a trigger may
+    /// raise one (pl_exec.c), with the SQLSTATE of syncrep.c's. The text is in the server's language. The place is no
+    /// proof: libpq takes a warning behind the answer from its buffer before that answer is read.
+    private static let filesOfStatements: Set = ["varsup.c", "multixact.c", "pl_exec.c"]
 
     private(set) var warnings: [Warning] = []
     /// The FATAL or PANIC message of a server that closes the connection.
@@ -34,6 +39,7 @@ final class Notices {
         let state = field(posthouse_diag_sqlstate)
         let message = field(posthouse_diag_message_primary)
         switch field(posthouse_diag_severity) {
+        case "WARNING" where Self.filesOfStatements.contains(field(posthouse_diag_source_file)): break
         case "WARNING" where warnings.count < Self.warningsMax:
             warnings.append(Warning(sqlState: state, message: message))
         case "FATAL", "PANIC": fatal = "\(state) \(message)"

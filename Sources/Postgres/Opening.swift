@@ -87,6 +87,8 @@ extension Wire {
         // The server applies a changed `synchronous_commit` to open sessions, too, and only a new connection is checked
         // for it: each keeps what it began with. Without a synchronous standby "local" does as much as "on", which also
         // waits for one that is named later.
+        // A role's limit for whole transactions (PostgreSQL 17) would end a migration, or a move, each time anew: those
+        // lift the limit of their statements, and every statement has one otherwise.
         // The search path is the configured schema alone: pg_catalog comes before it by itself, and neither the role
         // nor `options` of the connection string has a say.
         let searchPath = settings.schema.map { "SET search_path = \(SchemaName.quoted($0));\n" } ?? ""
@@ -104,7 +106,9 @@ extension Wire {
             SELECT set_config('synchronous_commit', CASE
                 WHEN current_setting('synchronous_commit') = 'local'
                     AND current_setting('synchronous_standby_names', true) = '' THEN 'on'
-                ELSE current_setting('synchronous_commit') END, false)
+                ELSE current_setting('synchronous_commit') END, false),
+                CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL
+                    THEN set_config('transaction_timeout', '0', false) END
             """
         let result = try roundTrip(statement: nil, within: settings.connectTimeout) { PQsendQuery($0, sql) }
         _ = consume result

@@ -46,7 +46,7 @@ private enum SharedSessionStatements {
                 pg_catalog.set_config('idle_in_transaction_session_timeout', $3, true),
                 pg_catalog.set_config('lock_timeout', $4, true),
                 CASE WHEN pg_catalog.current_setting('transaction_timeout', true) IS NOT NULL
-                    THEN pg_catalog.set_config('transaction_timeout', NULL, true) END,
+                    THEN pg_catalog.set_config('transaction_timeout', '0', true) END,
                 pg_catalog.set_config('synchronous_commit', NULL, true),
                 pg_catalog.set_config('client_min_messages', 'warning', true),
                 pg_catalog.set_config('plan_cache_mode', 'force_custom_plan', true),

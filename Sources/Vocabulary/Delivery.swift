@@ -69,9 +69,10 @@ package struct Delivery: Sendable {
     package let message: Message
     /// Attempts made so far.
     package let attemptsMade: Int
-    /// Creation of the message; `give_up_after` counts from here.
+    /// When the message was recorded, or queued by a replay or a backfill; `give_up_after` counts from here.
     package let createdAt: Timestamp
 
+    /// - Parameter attemptsMade: below 0, as in a damaged row, it counts as 0.
     package init(
         id: Int64, lease: Int64, integration: Int32, message: Message, attemptsMade: Int, createdAt: Timestamp
     ) {
@@ -79,7 +80,7 @@ package struct Delivery: Sendable {
         self.lease = lease
         self.integration = integration
         self.message = message
-        self.attemptsMade = attemptsMade
+        self.attemptsMade = max(0, attemptsMade)
         self.createdAt = createdAt
     }
 }

@@ -133,6 +133,10 @@ package struct Event: Sendable {
     /// Whether the app's backend states it by the API: what it means is not all in its body, so it cannot be read again
     /// from quarantine. What cannot be stored is refused, and the backend tries again.
     package let isOfBackend: Bool
+    /// What a statement of the app's backend presumes of its purchase: the time of the newest statement about it, or
+    /// the least time if there was none. If another one was recorded meanwhile, the event is refused. Nil: it presumes
+    /// nothing.
+    package let presumedAsOf: Timestamp?
     /// The body, byte for byte as it was signed.
     package let body: [UInt8]
 
@@ -144,7 +148,7 @@ package struct Event: Sendable {
         typeIfKnown: String? = nil, typeIfPaused: String? = nil, facts: [Fact] = [], change: HolderChange? = nil,
         links: [HolderLink] = [],
         decoded: [UInt8]? = nil, answer: [UInt8]? = nil, tokens: [KnownToken] = [], history: StatedHistory? = nil,
-        repeated: [UInt8]? = nil, isOfBackend: Bool = false, body: [UInt8]
+        repeated: [UInt8]? = nil, isOfBackend: Bool = false, presumedAsOf: Timestamp? = nil, body: [UInt8]
     ) {
         self.scope = scope
         self.vendorEventID = vendorEventID
@@ -172,6 +176,7 @@ package struct Event: Sendable {
         self.history = history
         self.repeated = repeated
         self.isOfBackend = isOfBackend
+        self.presumedAsOf = presumedAsOf
         self.body = body
     }
 }

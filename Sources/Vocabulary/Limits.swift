@@ -58,6 +58,8 @@ package enum Limits {
     package static let changePurchasesMax = 250
     /// How often the daemon looks for changes that another daemon left unfinished when it ended.
     package static let changePollInterval: Duration = .seconds(30)
+    /// The first and the longest pause of a change whose next step failed. Each pause is four times the one before.
+    package static let changeRetry: ClosedRange<Duration> = .seconds(30)...(.seconds(3_600))
     /// Statement time-out while the events of a batch that a time-out or its size ended are tried one by one.
     package static let isolationStatementTimeout: Duration = .seconds(2)
     /// How long each of these tries waits for a lock. A batch of 500 is halved nine times until the event is alone
@@ -142,6 +144,9 @@ package enum Limits {
     package static let dispatchBufferBytesMax = 64 << 20
     /// Deliveries that one claim takes.
     package static let claimDeliveriesMax = 256
+    /// Calls of the database that all lanes of a daemon make at once; further ones wait in turn. They never fill the
+    /// pool's queue, in which recording and the renewal of the lease wait, too.
+    package static let laneCallsMax = 64
     /// Interval of the poll that backs up the wake-ups.
     package static let pollInterval: Duration = .seconds(1)
     /// A daemon that has not renewed its lease for this long, by the database's time, is dead: its deliveries are
@@ -159,6 +164,8 @@ package enum Limits {
     /// A daemon that has reached the database expires no other daemon's lease for this long. It is longer than
     /// `reconnectBackoff`, so that after an outage of the database all daemons are back first.
     package static let leaseExpiryGrace: Duration = .seconds(6)
+    /// How long a background task may fail by time-outs, collisions or a lack of room before that is logged.
+    package static let failurePatience: Duration = .seconds(60)
 
     // MARK: Delivery
 
@@ -251,6 +258,9 @@ package enum Limits {
     /// Longer than any wait for an attempt: than the longest gap that a configuration may have, with its jitter, and
     /// than any Retry-After.
     package static let dueAheadMax: Duration = .seconds(90 * 86_400)
+    /// Longer than any wait of a delivery without an attempt that counts: than `retryAfterMax`, which the answer to a
+    /// probe of the breaker may ask for, and than `unreadableRetry`.
+    package static let untriedDueAheadMax: Duration = .seconds(25 * 3_600)
     /// Whole looks at the queue that put what waits for an integration in order once it has one: two follow a reload at
     /// once, and the others find what was leased meanwhile.
     package static let sweepOrderingLooks = 4

@@ -16,6 +16,9 @@ package enum Observation: Sendable {
     case quarantined(source: String, quarantine: Int64, reason: String)
     /// Rejected before anything was stored: 401, 408, 413, 503 …
     case refused(source: String, status: Int, reason: String)
+    /// Answered 503 because what it names to prove its source is not known yet and may be invented: anybody can send
+    /// such a request, so no alert counts it.
+    case unverified(source: String, reason: String)
     /// The rejected requests of one second without an entry of their own, so that a flood does not fill the journal.
     case refusals(source: String, status: Int, count: Int)
     /// Connections could not be accepted for want of file descriptors, of this process or of the whole machine; `count`

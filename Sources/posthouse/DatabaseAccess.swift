@@ -86,12 +86,19 @@ enum DatabaseAccess {
     }
 
     /// Runs `body` with a pool of one connection.
+    /// - Parameter durability: refuses a server that may forget what it commits, as the daemon does; nil: any server
+    ///   will do.
     static func withPool<Value>(
-        _ settings: ConnectionSettings, _ body: (Pool) async throws -> Value
+        _ settings: ConnectionSettings, requiring durability: Configuration.Database.Durability? = nil,
+        _ body: (Pool) async throws -> Value
     ) async throws -> Value {
         let pool = Pool(
             settings, size: 1, waiting: Pool.Waiting(waitersMax: 8, limit: settings.openingTimeout),
-            backoff: Limits.reconnectBackoff)
+            backoff: Limits.reconnectBackoff,
+            admission: { connection async throws(DatabaseError) in
+                guard let durability else { return nil }
+                return try await Durability.objection(to: connection, isDeclared: durability == .declared)
+            })
         pool.start()
         do {
             let value = try await body(pool)

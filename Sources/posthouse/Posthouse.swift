@@ -9,8 +9,9 @@ struct Posthouse: AsyncParsableCommand {
         commandName: "posthouse",
         abstract: "A store-and-forward relay for subscription and purchase webhooks.",
         discussion: """
-            Takes in webhooks of subscription platforms, stores them in PostgreSQL before it acknowledges them, resolves \
-            transfers of purchases between holders, and delivers signed messages to the configured integrations.
+            Takes in webhooks of subscription platforms, stores them in PostgreSQL before it acknowledges them (on \
+            disk while the database is away, if their source spools), resolves transfers of purchases between holders, \
+            and delivers signed messages to the configured integrations.
 
             Exit codes: 0 done; 1 it did not work, the message says what to do; 64 wrong usage; 69 the database cannot \
             be reached; 78 the configuration has errors.

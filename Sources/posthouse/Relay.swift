@@ -190,9 +190,7 @@ final class Relay: Sendable {
             waiting: Pool.Waiting(waitersMax: 1_024, limit: Limits.acknowledgementTimeout),
             backoff: Limits.reconnectBackoff,
             admission: { connection async throws(DatabaseError) in
-                try await connection.withSession { session throws(DatabaseError) in
-                    try Durability.unsafeServer(on: session, isDeclared: isDeclared).map { "\($0)" }
-                }
+                try await Durability.objection(to: connection, isDeclared: isDeclared)
             },
             onStateChange: { state in
                 switch state {

@@ -57,18 +57,18 @@ extension OpenListeners.Handlers {
         stores.adopt(configuration.sources)
         let leeways = Leeways(configuration.sources)
         overdue.adopt(leeways)
+        let connections = configuration.database.poolConnections
         ingest = Ingest(
-            sources: configuration.sources, stores: stores, lookups: Enricher.Lookups(TokenLookup(pool: pool)),
-            queue: queue, spooling: spooling.fallback, bodyBytesMax: bodyBytesMax, now: ThisProcess.now,
-            observe: observe)
+            sources: configuration.sources, stores: stores,
+            lookups: Enricher.Lookups(TokenLookup(pool: pool), connections: connections), queue: queue,
+            spooling: spooling.fallback, bodyBytesMax: bodyBytesMax, now: ThisProcess.now, observe: observe)
         spooling.drain.adopt(ingest)
         api = API(
             tokens: configuration.apiTokens, sources: configuration.sources,
             subscriptionGroups: configuration.subscriptionGroups,
             lookup: HolderLookup(pool: pool, leeways: leeways), queue: queue,
             bodyBytesMax: bodyBytesMax,
-            lookupsMax: APILimits.lookups(ofConnections: configuration.database.poolConnections),
-            now: { clock.now }, observe: observe)
+            lookupsMax: APILimits.lookups(ofConnections: connections), now: { clock.now }, observe: observe)
         operations = Operations(
             pool: pool, reading: reading, overdue: overdue, registration: registration, observatory: observatory,
             recording: recorder.figures, health: recorder.health, recordQueue: queue,

@@ -46,7 +46,9 @@ struct SelfCheck: Sendable {
     var status: String {
         let database =
             if relay.pool.isReachable {
-                relay.recordingHealth.refusal.map { "; webhooks cannot be stored and are answered 503: \($0)" } ?? ""
+                (relay.isReady ? "" : "; the database has not committed lately: nothing is delivered")
+                    + (relay.recordingHealth.refusal.map { "; webhooks cannot be stored and are answered 503: \($0)" }
+                        ?? "")
             } else {
                 "; the database is out of reach: webhooks are answered 503"
                     + (relay.spool.current == nil ? "" : ", or spooled")

@@ -77,7 +77,8 @@ struct EligibilityAnswerTests {
             StoreTransaction(
                 HeldTransaction(
                     purchase: Identifier(high: 0, low: 0), kind: .subscription, product: "gold", until: Self.past,
-                    offerType: offer, status: nil, isRunning: false, eventTypes: types, stated: stated))
+                    offerType: offer, status: nil, isRunning: false, isRunningForSubject: false, eventTypes: types,
+                    stated: stated))
         }
         for end in ["STARTED", "CONVERTED", "NOT_CONVERTED"] {
             #expect(transaction(["TRIAL_" + end]).isTrial && !transaction(["TRIAL_" + end]).isIntroductory)
@@ -139,6 +140,35 @@ struct EligibilityAnswerTests {
             service.psql("DELETE FROM events")
             #expect(await ask(service, "anonymous_user_id=device&group=premium") == "NOT_ELIGIBLE")
             #expect(await ask(service, "install=device&group=premium") == "NOT_ELIGIBLE")
+        }
+    }
+
+    @Test("What a device bought before it logged in counts for who it is now, in the source that says so")
+    func linked() async throws {
+        try await TestService.run { service in
+            func link(_ device: String, _ user: String?, at second: Int64, source: String = "shop") async {
+                await service.record(
+                    .about(
+                        .anonymous(device), at: at(second), source: source,
+                        links: [HolderLink(anonymousID: device, userID: user)]))
+            }
+            // A login moves only what lasts.
+            await service.record(
+                .stating(of: .anonymous("old"), purchase: "p1", until: Self.past, offerType: "FREE_TRIAL"),
+                .stating(of: .anonymous("grace"), purchase: "p2", status: "IN_GRACE_PERIOD"))
+            await link("old", "jeff", at: 2_000)
+            await link("new", "jeff", at: 2_001)
+            await link("old", "ann", at: 2_002, source: "shared")
+            await link("grace", "bob", at: 2_003)
+            #expect(await ask(service) == "NOT_ELIGIBLE")
+            #expect(await ask(service, "install=new&group=premium") == "NOT_ELIGIBLE")
+            #expect(await ask(service, "anonymous_user_id=new&group=premium") == "ELIGIBLE")
+            #expect(await ask(service, "user_id=ann&group=premium") == "ELIGIBLE")
+            // Only the device is let in.
+            #expect(await ask(service, "install=grace&group=premium") == "ENTITLED")
+            #expect(await ask(service, "user_id=bob&group=premium") == "NOT_ELIGIBLE")
+            await link("old", nil, at: 3_000)
+            #expect(await ask(service) == "ELIGIBLE")
         }
     }
 

@@ -59,6 +59,36 @@ struct HistoryAnswerTests {
         }
     }
 
+    @Test("Pages of history go on behind transfers whose events are gone, and behind many by one event")
+    func pagesBehindTransfers() async throws {
+        try await TestService.run { service in
+            /// All pages of the device's history, as types.
+            func collected(_ limit: Int) async -> [String] {
+                var (types, cursor): ([String], String?) = ([], "")
+                while let place = cursor, types.count < 100 {
+                    let page = await service.get("/v1/history?anonymous_user_id=device&limit=\(limit)\(place)")
+                    types += page.column("type")
+                    cursor = page.next.map { "&cursor=" + $0 }
+                }
+                return types
+            }
+            for number in 0..<4 { await service.record(.stating(of: Self.device, purchase: "p\(number)")) }
+            // One of jeff's moves one purchase; one of ann's moves the others at once.
+            await service.record(
+                .stating("DEACTIVATE", of: Self.device, kind: .loss, at: at(10), purchase: "p0"),
+                .stating("GIVEN", of: Self.jeff, at: at(10), purchase: "p0"),
+                .about(
+                    .user("ann"), "MOVED", at: at(20),
+                    change: .move(from: [Self.device], to: .user("ann"), isNative: true)))
+            #expect(service.psql("SELECT count(*) FROM transfers") == "4")
+            let whole = ["MOVED", "GIVEN", "DEACTIVATE"] + Array(repeating: "ACTIVATE", count: 4)
+            for limit in [1, 2, 3, 100] { #expect(await collected(limit) == whole, "\(limit)") }
+            // A dead letter keeps an event longer than its period.
+            service.psql("DELETE FROM events WHERE type <> 'GIVEN'")
+            for limit in [1, 2, 100] { #expect(await collected(limit) == ["GIVEN"], "\(limit)") }
+        }
+    }
+
     @Test("Transfers, newest first, in pages; those of another environment or source are not shown")
     func transfers() async throws {
         try await TestService.run { service in

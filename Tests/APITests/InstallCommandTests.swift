@@ -1,3 +1,4 @@
+import HTTPServer
 import Ledger
 import Synchronization
 import Testing
@@ -211,6 +212,18 @@ struct InstallCommandTests {
             let reply = await service.post("/v1/users/A/identify", #"{"identity":"u1"}"#)
             #expect(reply.status == 503 && reply.headers["retry-after"] == "5" && reply.errorCode == "unavailable")
             #expect(service.log.refusals.contains { $0.hasPrefix("503 ") })
+        }
+    }
+
+    @Test("A write that has been answered 503 because its time was over is not stored: others may have come since")
+    func overdue() async throws {
+        try await TestService.run { service in
+            let head = IncomingHead(
+                method: "POST", target: "/v1/users/A/logout",
+                headers: [("authorization", "Bearer \(TestService.writer)")])
+            let answer = await service.api.answer(head, body: [], age: { .seconds(9) })
+            #expect(answer.status == 503)
+            #expect(service.psql("SELECT count(*) FROM events") == "0")
         }
     }
 

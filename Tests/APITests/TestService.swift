@@ -38,6 +38,7 @@ final class TestService: Sendable {
             backoff: .milliseconds(20)...(.milliseconds(200)))
         pool.start()
         self.pool = pool
+        let (clock, log) = (clock, log)
         let registration = Registration(
             pool: pool, key: nil, version: "test", clock: clock, leaseDuration: .seconds(3_600))
         try await registration.register()
@@ -48,9 +49,8 @@ final class TestService: Sendable {
                 Dictionary(
                     uniqueKeysWithValues: sources.map {
                         ($0.name, SourceRules(shape: NoShape(), ownership: $0.ownership))
-                    })), clock: clock, observe: { _ in })
+                    })), clock: clock, observe: { log.note($0) })
         recording = Task { await recorder.run() }
-        let (clock, log) = (clock, log)
         api = API(
             tokens: Self.tokens, sources: sources, subscriptionGroups: groups,
             lookup: HolderLookup(pool: pool, leeways: Leeways(sources)), queue: queue, bodyBytesMax: 1 << 16,
@@ -191,6 +191,13 @@ final class Log: Sendable {
     private let observations = Mutex<[Observation]>([])
 
     func note(_ observation: Observation) { observations.withLock { $0.append(observation) } }
+
+    /// Under whose name each refusal is counted.
+    var refusedSources: [String] {
+        observations.withLock { observations in
+            observations.compactMap { if case .refused(let source, _, _) = $0 { source } else { nil } }
+        }
+    }
 
     /// `status reason` of each refusal.
     var refusals: [String] {

@@ -34,10 +34,27 @@ struct Version3Tests {
     func knownByWebhooks() async throws {
         try await TestService.run { service in
             await service.record(.bought("X", by: "A"), .stating(of: .anonymous("B")))
-            #expect(await service.get("/v3/users/A").status == 200)
+            #expect(await service.get("/v3/users/A").object["created"] as? Int == 1_704_067_200)
             #expect(await service.get("/v3/users/B").status == 404)
+            // Its events are dropped, and its access changes.
             service.psql("DELETE FROM events")
-            #expect(await service.get("/v3/users/A").object["environment"] as? String == "prod")
+            service.psql("UPDATE entitlements SET changed_at = now() + interval '1 year'")
+            let known = await service.get("/v3/users/A").object
+            #expect(known["environment"] as? String == "prod" && known["created"] as? Int == 1_704_067_200)
+        }
+    }
+
+    @Test("A user is not older than its registration, or than what came to it by a transfer")
+    func createdBeforeItsPurchases() async throws {
+        try await TestService.run { service in
+            _ = await service.post("/v3/users/R")
+            await service.record(.bought("X", by: "A"), .bought("Y", by: "A"))
+            for (user, purchase, strategy) in [("R", "A-X", "copy"), ("B", "A-Y", "transfer")] {
+                let body = #"{"transactions":["t-\#(purchase)"],"strategy":"\#(strategy)"}"#
+                #expect(await service.post("/v1/users/\(user)/restore", body).data.count == 1)
+                let created = await service.get("/v3/users/" + user).object["created"] as? Int ?? 0
+                #expect(created > 1_704_070_800, "\(user)")
+            }
         }
     }
 
@@ -87,6 +104,14 @@ struct Version3Tests {
                     found.object["identity_id"] as? String == id && found.object["environment"] as? String == "sandbox")
             }
             #expect(await service.post("/v3/identities/u0?environment=sandbox").errorCode == "identity_already_exists")
+            // One event makes it: no user stays behind of whom nobody knows.
+            let statuses: [Int] = await withTaskGroup(of: Int.self) { group in
+                for _ in 0..<8 { group.addTask { await service.post("/v3/identities/once").status } }
+                return await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(statuses.sorted() == [200] + Array(repeating: 422, count: 7))
+            let events = service.psql("SELECT name, count(*), count(DISTINCT holder) FROM events GROUP BY name")
+            #expect(events == "IDENTIFIED|4|4")
         }
     }
 
@@ -129,6 +154,32 @@ struct Version3Tests {
         }
     }
 
+    @Test("Of grants at once one is recorded: all are answered its end, and it keeps it")
+    func grantsAtOnce() async throws {
+        try await TestService.run { service in
+            let path = "/v3/users/A/entitlements"
+            _ = await service.post("/v3/users/A")
+            let ends: [Int?] = await withTaskGroup(of: Int?.self) { group in
+                for number in 0..<8 {
+                    let body = #"{"id":"plus","expires":\#(4_102_444_800 + number)}"#
+                    group.addTask { await service.post(path, body).object["expires"] as? Int }
+                }
+                return await group.reduce(into: []) { $0.append($1) }
+            }
+            let end = await service.get(path).data.first?["expires"] as? Int
+            #expect(end != nil && ends == Array(repeating: end, count: 8))
+            #expect(service.psql("SELECT count(*) FROM events WHERE name = 'ENTITLEMENT_GRANTED'") == "1")
+            let revoked: [Bool?] = await withTaskGroup(of: Bool?.self) { group in
+                for _ in 0..<4 {
+                    group.addTask { await service.send("DELETE", path + "/plus").object["active"] as? Bool }
+                }
+                return await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(revoked == Array(repeating: false, count: 4))
+            #expect(service.psql("SELECT count(*) FROM events WHERE name = 'ENTITLEMENT_REVOKED'") == "1")
+        }
+    }
+
     @Test("What is said of a grant whose state cannot be read is not acknowledged: quarantine could not read it again")
     func unreadableGrant() async throws {
         try await TestService.run { service in
@@ -138,6 +189,9 @@ struct Version3Tests {
             let events = service.psql("SELECT count(*) FROM events")
             _ = service.psql(#"UPDATE purchases SET state = '\xff'"#)
             for _ in 1...2 { #expect(await service.send("DELETE", path + "/plus").status == 503) }
+            // No webhook of the source was refused; the journal has the reason all the same.
+            #expect(Set(service.log.refusedSources) == ["api"])
+            #expect(service.log.refusals.contains { $0.contains("state of its purchase") })
             #expect(service.psql("SELECT count(*) FROM events") == events)
             #expect(service.psql("SELECT count(*) FROM quarantine") == "0")
             #expect(service.psql("SELECT count(*) FROM identities") == events)
@@ -154,6 +208,19 @@ struct Version3Tests {
             #expect(await service.get("/v1/entitlements?install=A&active=true").data.isEmpty)
             let anew = await service.post("/v3/users/A/entitlements", #"{"id":"plus","expires":4202444800}"#)
             #expect(anew.object["active"] as? Bool == true && anew.object["expires"] as? Int == 4_202_444_800)
+        }
+    }
+
+    @Test("A grant that is revoked while its time seems to be over stays revoked when the clock is right again")
+    func revokedWhenOver() async throws {
+        try await TestService.run { service in
+            let path = "/v3/users/A/entitlements"
+            _ = await service.post("/v3/users/A")
+            _ = await service.post(path, #"{"id":"plus","expires":4102444800}"#)
+            service.psql("UPDATE transactions SET effective_next_renewal_at_ms = 1704067200000")
+            #expect(await service.send("DELETE", path + "/plus").object["active"] as? Bool == false)
+            service.psql("UPDATE transactions SET effective_next_renewal_at_ms = 4102444800000")
+            #expect(await service.get(path).column("active") == ["0"])
         }
     }
 

@@ -44,6 +44,7 @@ import Vocabulary
             "/run/credentials/posthouse/backend-secret-old": Harness.file(Harness.signingKey),
             "/run/credentials/posthouse/backend-token": Harness.file("Bearer abc"),
             "/run/credentials/posthouse/database-url": Harness.file("postgresql://u:p@db/posthouse"),
+            "/run/credentials/posthouse/database-direct-url": Harness.file("postgresql://u:p@db/posthouse"),
             "/etc/posthouse/purchasely-secret": Harness.file("shared"),
             "/etc/posthouse/tls.crt": Harness.file(Harness.pem),
             "/etc/posthouse/tls.key": Harness.file(Harness.pem),
@@ -71,6 +72,23 @@ import Vocabulary
             let outcome = Self.harness.check(variant)
             #expect(outcome.diagnostics.isEmpty, "\(outcome.render())")
         }
+    }
+
+    /// Copied as it is, an example must not give a key the secret of another.
+    @Test func noTwoKeysNameOneCredential() {
+        var table = ""
+        var users: [String: Set<String>] = [:]
+        for line in Self.uncommented {
+            if let header = line.wholeMatch(of: /\[+([a-z_]+)\]+/) { table = String(header.output.1) }
+            guard let key = line.firstMatch(of: /^(?:# or: )?([a-z_]+) =/) else { continue }
+            // A secret may be one of several in rotation.
+            let name = key.output.1 == "secrets" ? "secret" : String(key.output.1)
+            for match in line.matches(of: /credential = "([^"]+)"/) {
+                users[String(match.output.1), default: []].insert("\(table).\(name)")
+            }
+        }
+        #expect(users.count >= 10)
+        for (credential, keys) in users { #expect(keys.count == 1, "\(credential): \(keys.sorted())") }
     }
 
     @Test func everySupportedKeyIsDocumented() throws {

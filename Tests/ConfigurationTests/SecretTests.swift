@@ -359,12 +359,17 @@ import Vocabulary
     }
 
     @Test func aDatabasePasswordIsAWarningAndNotShown() {
-        for url in ["postgresql://u:hunter2@db/x", "host=db password=hunter2", "postgresql:///x?password=hunter2"] {
+        for url in [
+            "postgresql://u:hunter2@db/x", "postgresql://u:?hunter2@db/x", "host=db password=hunter2",
+            "postgresql:///x?password=hunter2",
+        ] {
             let outcome = Harness().check(Harness.minimal + "[database]\nurl = \"\(url)\"")
             #expect(outcome.warnings.count == 1 && outcome.errors.isEmpty)
             #expect(!outcome.render().contains("hunter2"))
         }
-        for url in ["postgresql:///x", "postgresql://u@a,b/x", "host=db user=u passfile=/x"] {
+        for url in [
+            "postgresql:///x", "postgresql://u@a,b/x", "postgresql://u@db:1?options=y@z", "host=db user=u passfile=/x",
+        ] {
             #expect(Harness().check(Harness.minimal + "[database]\nurl = \"\(url)\"").diagnostics.isEmpty)
         }
     }

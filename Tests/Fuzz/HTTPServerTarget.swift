@@ -1,6 +1,5 @@
 import NIOCore
 import NIOEmbedded
-import NIOHTTP1
 import Synchronization
 
 @testable import HTTPServer
@@ -74,7 +73,7 @@ enum HTTPServerTarget {
         let channel = EmbeddedChannel()
         do {
             try channel.pipeline.syncOperations.addHandlers(
-                ByteToMessageHandler(HTTPRequestDecoder(), maximumBufferSize: limits.headBytesMax),
+                RequestDecoder.make(limits),
                 IncomingConnection(
                     handler: listener, connections: Connections(), limits: limits, waits: Waits(limits), now: .now()))
             try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()

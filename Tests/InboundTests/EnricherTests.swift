@@ -139,6 +139,32 @@ struct EnricherTests {
         #expect(await enricher.run(try Self.enrichment(Fixtures.subscription(2))) == .asIs)
     }
 
+    @Test("Two look-ups go on at once, 256 webhooks wait, further ones are unavailable", arguments: [false, true])
+    func turns(isLate: Bool) async throws {
+        let (clock, held) = (StoodClock(), HeldLookups())
+        let enricher = Enricher(source: "play", client: nil, lookups: held.lookups, clock: clock.clock)
+        let enrichment = try Self.enrichment(Fixtures.subscription(2))
+        let lookUp = "what is known of its purchase could not be looked up: "
+        let surplus = Enricher.Outcome.unavailable(reason: lookUp + "256 webhooks wait for that already")
+        let late = Enricher.Outcome.unavailable(reason: lookUp + "it waited too long for its turn")
+        let outcomes = Mutex<[Enricher.Outcome: Int]>([:])
+        for _ in 0..<2_000 {
+            Task {
+                let outcome = await enricher.run(enrichment)
+                outcomes.withLock { $0[outcome, default: 0] += 1 }
+            }
+        }
+        // Nobody is let go before all of them are inside, wait or are refused.
+        #expect(await comesToHold { outcomes.withLock { $0[surplus] == 1_742 } || held.most > 2 })
+        if isLate { clock.move(to: .seconds(7)) }
+        held.letAllGo()
+        #expect(await comesToHold { outcomes.withLock { $0.values.reduce(0, +) == 2_000 } })
+        let expected: [Enricher.Outcome: Int] =
+            isLate ? [surplus: 1_742, late: 256, .asIs: 2] : [surplus: 1_742, .asIs: 258]
+        #expect(outcomes.withLock { $0 } == expected)
+        #expect(held.most == 2)
+    }
+
     @Test("What cannot be known now is unavailable, with the reason")
     func unavailable() async throws {
         func outcome(
@@ -157,5 +183,50 @@ struct EnricherTests {
         #expect(
             try await outcome(good, broken)
                 == .unavailable(reason: "what is known of its purchase could not be looked up: no database"))
+    }
+}
+
+/// Look-ups that last until they are let go. Each event is stored already.
+private final class HeldLookups: Sendable {
+    private struct State {
+        var inside = 0
+        var most = 0
+        var isOpen = false
+        var staying: [CheckedContinuation<Void, Never>] = []
+    }
+
+    private let state = Mutex(State())
+
+    /// The most that were inside at once.
+    var most: Int { state.withLock { $0.most } }
+
+    var lookups: Enricher.Lookups {
+        Enricher.Lookups(
+            event: { [self] _ in
+                await stay()
+                return TokenLookup.Answer(isRecorded: true, known: nil, now: GooglePlayFixtures.askedAt)
+            }, token: { _, _ in nil })
+    }
+
+    func letAllGo() {
+        let staying = state.withLock { state in
+            state.isOpen = true
+            return state.staying
+        }
+        for one in staying { one.resume() }
+    }
+
+    private func stay() async {
+        await withCheckedContinuation { continuation in
+            let isOver = state.withLock { state in
+                state.inside += 1
+                state.most = max(state.most, state.inside)
+                guard !state.isOpen else { return true }
+                state.staying.append(continuation)
+                return false
+            }
+            if isOver { continuation.resume() }
+        }
+        state.withLock { $0.inside -= 1 }
     }
 }

@@ -33,8 +33,13 @@ struct InboundPathTests {
         let path = InboundPath(
             source: source, adapter: adapter, enricher: enricher, queue: queue, now: { PubSubFixtures.now },
             observe: { observation in
-                guard case .refused(let source, let status, let reason) = observation else { return }
-                outcome.observed.withLock { $0.append("\(source) \(status) \(reason)") }
+                let text: String? =
+                    switch observation {
+                    case .refused(let source, let status, let reason): "\(source) \(status) \(reason)"
+                    case .unverified(let source, let reason): "\(source) unverified: \(reason)"
+                    default: nil
+                    }
+                if let text { outcome.observed.withLock { $0.append(text) } }
             })
         let head = IncomingHead(method: "POST", target: "/ingest/\(source.name)", headers: headers)
         // What is asked is asked within its time, however busy the machine is.
@@ -53,7 +58,17 @@ struct InboundPathTests {
         let token = [("authorization", "Bearer " + (try PubSubFixtures.token()))]
         let (outcome, queued) = await take([], token, from: googlePlaySource(), by: GooglePlay())
         #expect(outcome.status == 503 && outcome.retryAfter == "5" && queued.isEmpty)
-        #expect(outcome.refusals == ["play 503 the keys by which its webhooks are verified are not known yet"])
+        #expect(outcome.refusals == ["play 503 the key by which it is verified is not known yet"])
+    }
+
+    @Test("A key that may be new, or a stranger's invention, is answered 503, which is not what alerts count")
+    func undecidedKey() async throws {
+        let token = [("authorization", "Bearer " + (try PubSubFixtures.token()))]
+        let adapter = GooglePlay(keys: { _ in .maybeNew })
+        let (outcome, queued) = await take([], token, from: googlePlaySource(), by: adapter)
+        #expect(outcome.status == 503 && outcome.retryAfter == "5" && queued.isEmpty)
+        let reason = "its token names a key that is not known, and the keys are being fetched again"
+        #expect(outcome.refusals == ["play unverified: \(reason)"])
     }
 
     /// The answer to a notification of a source with an API, and what waits to be recorded.

@@ -76,6 +76,7 @@ struct JSONWebTokenTests {
         let plain = GooglePlay().authenticate(
             header: { _ in "Bearer " + token }, body: [], source: googlePlaySource(), now: Fixtures.now)
         #expect(plain == .undecided)
+        #expect(Self.judge(authorization: "Bearer " + token, keys: { _ in .maybeNew }) == .undecidedKey)
         #expect(Self.judge(authorization: "Bearer x.y.z", keys: { _ in .undecided }) == .refused(.malformedIDToken))
     }
 

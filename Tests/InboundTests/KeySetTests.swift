@@ -47,7 +47,7 @@ struct KeySetTests {
         #expect(await comesToHold { Self.word(keySet) == "key" })
         #expect(Self.word(keySet, "new") == "unknown")
         clock.move(to: .seconds(60))
-        #expect(Self.word(keySet, "new") == "undecided")
+        #expect(Self.word(keySet, "new") == "maybe new")
         #expect(await comesToHold { servers.sent.count == 2 && Self.word(keySet, "new") == "unknown" })
         keySet.stop()
     }

@@ -1,4 +1,5 @@
 import Postgres
+import Synchronization
 import TestSupport
 import Testing
 import Vocabulary
@@ -61,6 +62,62 @@ struct CommitTests {
             await #expect(throws: DatabaseError.self) { _ = try await daemon.claimAll("a") }
             #expect(daemon.dispatchBuffer.heldCount == 0)
             #expect(daemon.dispatchBuffer.reserve(daemon.row("a"), upTo: 9) == 2)
+        }
+    }
+
+    private static func failure(of daemon: Daemon, _ batch: [Settlement]) async -> SettleFailure? {
+        do throws(SettleFailure) {
+            _ = try await daemon.queue.settle(batch)
+            return nil
+        } catch { return error }
+    }
+
+    @Test("A settlement whose COMMIT is in doubt has its attempts in the history once", arguments: [true, false])
+    func settledInDoubt(tookEffect: Bool) async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
+            daemon.open("a")
+            await daemon.record((0..<3).map { .sample("E\($0)", purchase: "subs_\($0)") })
+            let held = daemon.inbox.take()
+            // Its end of the connection closes while the server goes on.
+            let settings = try ConnectionSettings(
+                ledger.connectionString, connectTimeout: .seconds(120), statementTimeout: .zero,
+                deadlineMargin: .seconds(20))
+            let impatient = try await ledger.daemon([.named("a")], settings: settings)
+            let batch = [
+                held[0].settled(.accepted), held[1].settled(.kept(after: .seconds(60))),
+                held[2].settled(.dead(reason: "answered 400")),
+            ]
+            // The attempt before was alike, because it used up no retry.
+            try ledger.psql(
+                """
+                INSERT INTO attempts (delivery, message, integration, attempt, outcome, latency_ms)
+                VALUES (\(held[1].id), \(held[1].message.row), \(held[1].integration), 1, 'retry', 12)
+                """)
+            let isOver = Mutex(false)
+            let failure = try await stopping(at: "DELETE", of: "deliveries", in: ledger) {
+                defer { isOver.withLock { $0 = true } }
+                return await Self.failure(of: impatient, batch)
+            } meanwhile: {
+                if !tookEffect {
+                    try ledger.psql(
+                        """
+                        SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                        WHERE datname = current_database() AND wait_event_type = 'Lock'
+                        """)
+                }
+                while !isOver.withLock({ $0 }) { try await Task.sleep(for: .milliseconds(20)) }
+            }
+            #expect(failure == .unavailable)
+            while try ledger.psql("SELECT count(*) FROM deliveries") != (tookEffect ? "1" : "3") {
+                try await Task.sleep(for: .milliseconds(20))
+            }
+            #expect(try ledger.psql("SELECT count(*) FROM attempts") == (tookEffect ? "4" : "1"))
+            #expect(await Self.failure(of: impatient, batch) == nil)
+            #expect(
+                try ledger.psql("SELECT string_agg(outcome, ' ' ORDER BY outcome) FROM attempts")
+                    == "accepted dead retry retry")
+            #expect(impatient.queue.inDoubt.places(in: batch) == [])
         }
     }
 

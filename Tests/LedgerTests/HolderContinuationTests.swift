@@ -123,11 +123,45 @@ struct HolderContinuationTests {
                 })
             #expect(try ledger.psql(Self.active) == "user:a:3 user:b:2 user:d:5")
             #expect(daemon.log.warnings.count == 1)
-            #expect(daemon.log.warnings.first?.contains("is applied further later") == true)
+            #expect(daemon.log.warnings.first?.contains("is tried again after") == true)
             #expect(await !recorder.continueChange(), "not in the same round")
-            recorder.unfinished.beginRound()
+            recorder.unfinished.beginRound(at: .now + Limits.changeRetry.lowerBound)
             await Self.finish(recorder)
             #expect(try ledger.psql(Self.active) == "user:b:5 user:d:5")
+        }
+    }
+
+    @Test("A step that is refused is tried again after a pause, which grows; the changes after it do not wait")
+    func refused() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon(changePurchasesMax: 2)
+            try await Self.begin(daemon)
+            // As where the role lacks a privilege for a while.
+            try ledger.psql(
+                """
+                CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+                $$ BEGIN RAISE EXCEPTION 'not now' USING ERRCODE = '42501'; END $$;
+                CREATE TRIGGER refuse BEFORE UPDATE ON purchases FOR EACH ROW WHEN (OLD.key LIKE 'a%')
+                EXECUTE FUNCTION refuse()
+                """)
+            let recorder = daemon.recorder(RecordQueue())
+            await Self.finish(recorder)
+            #expect(try ledger.psql(Self.active) == "user:a:3 user:b:2 user:d:5")
+            let pause = Limits.changeRetry.lowerBound
+            recorder.unfinished.beginRound(at: .now + pause)
+            await Self.finish(recorder)
+            #expect(try ledger.psql(Self.active) == "user:a:3 user:b:2 user:d:5")
+            let pauses = [pause, pause * 4].map { "tried again after \($0)" }
+            #expect(zip(daemon.log.warnings, pauses).allSatisfy { $0.contains($1) }, "\(daemon.log.warnings)")
+            #expect(daemon.log.warnings.count == pauses.count)
+
+            try ledger.psql("DROP TRIGGER refuse ON purchases")
+            recorder.unfinished.beginRound(at: .now + pause)
+            #expect(await !recorder.continueChange(), "its pause is not over")
+            recorder.unfinished.beginRound(at: .now + pause * 4)
+            await Self.finish(recorder)
+            #expect(try ledger.psql(Self.active) == "user:b:5 user:d:5")
+            #expect(daemon.log.warnings.count == pauses.count)
         }
     }
 

@@ -97,7 +97,7 @@ struct LookupBoundsTests {
                 of: HolderEntitlementStatements.page, "\(Self.who), NULL, \(Self.least), 11, \(Self.leeways)", ledger)
             #expect(page.rows == 11 && page.read(of: ["transactions", "events"]) <= 100)
             let products = try plan(
-                of: HolderEntitlementStatements.products, "\(Self.who), -1, \(Self.least), 11, \(Self.leeways)", ledger)
+                of: HolderEntitlementStatements.products, "\(Self.who), \(Self.least), 11, \(Self.leeways)", ledger)
             #expect(products.rows == 11)
         }
     }

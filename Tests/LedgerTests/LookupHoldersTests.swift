@@ -37,7 +37,7 @@ struct LookupHoldersTests {
         Entry(HolderLookupStatements.currentIdentities, "'7', 'PRODUCTION'"),
         Entry(HolderEntitlementStatements.page, "\(who), 'PRODUCTION', NULL, NULL, \(least), 101, \(leeways)"),
         Entry(HolderHistoryStatements.events, "\(who), 'PRODUCTION', NULL, 9000000, 101"),
-        Entry(HolderEntitlementStatements.products, "\(who), 'PRODUCTION', NULL, -1, \(least), 101, \(leeways)"),
+        Entry(HolderEntitlementStatements.products, "\(who), 'PRODUCTION', NULL, \(least), 101, \(leeways)"),
         Entry(HolderHistoryStatements.transfersOf, "ARRAY[7, 8], ARRAY['user:7', 'anon:7'], 100"),
         Entry(HolderHistoryStatements.transfers, "\(who), 'PRODUCTION', NULL, 9000000, \(greatest), 101"),
         Entry(HolderIdentityStatements.links, "'7', NULL, 'PRODUCTION', NULL, 9000000, \(greatest), 101"),

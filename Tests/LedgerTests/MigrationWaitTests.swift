@@ -115,6 +115,28 @@ struct MigrationWaitTests {
         }
     }
 
+    private static let limitsTransactions: Bool = {
+        let settings = "SELECT count(*) FROM pg_settings WHERE name = 'transaction_timeout'"
+        return (try? TestCluster.shared.psql(settings)) == "1"
+    }()
+
+    @Test(
+        "A limit of whole transactions ends no wait for another daemon's migration",
+        .enabled(if: limitsTransactions, "it takes PostgreSQL 17 (POSTHOUSE_TEST_POSTGRESQL)"))
+    func limitOfTransactions() async throws {
+        let ledger = try await olderLedger()
+        // As the role may have it.
+        let limited = try TestLedger.settings(ledger.connectionString + " options='-c transaction_timeout=3s'")
+        let migrating = try await ledger.holding { session throws(DatabaseError) in
+            try Migrator.holdStarts(on: session)
+        } _: {
+            try await Migrator.migrate(on: Connection.open(limited))
+        } meanwhile: {
+            try await Task.sleep(for: .seconds(4))
+        }
+        #expect(try migrating.get().to == Migrator.newest)
+    }
+
     @Test("Waited for is who uses a table that the migration names, or a partition of it, and nobody else")
     func users() async throws {
         let ledger = try await TestLedger()

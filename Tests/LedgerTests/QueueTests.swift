@@ -64,6 +64,36 @@ struct QueueTests {
         }
     }
 
+    @Test("A task that has failed for a minute, for want of room for its locks, is logged once, and so is its end")
+    func lastingFailure() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            await daemon.record([.sample()])
+            daemon.open("all")
+            try ledger.psql(
+                """
+                CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+                $$ BEGIN RAISE EXCEPTION 'out of shared memory' USING ERRCODE = '53200'; END $$;
+                CREATE TRIGGER refuse BEFORE UPDATE ON deliveries FOR EACH ROW EXECUTE FUNCTION refuse()
+                """)
+            let began = ContinuousClock.now
+            for (seconds, count) in [(0, 0), (59, 0), (60, 1), (3_600, 1)] {
+                do {
+                    _ = try await daemon.claimAll("all")
+                    Issue.record("it was claimed")
+                } catch {
+                    daemon.queue.report(error, doing: "claiming", at: began + .seconds(seconds))
+                }
+                #expect(daemon.log.warnings.count == count, "after \(seconds) s")
+            }
+            #expect(daemon.log.warnings.first?.contains("claiming has not succeeded") == true)
+            #expect(daemon.log.warnings.first?.contains("53200") == true)
+            for _ in 1...2 { daemon.queue.succeeded("claiming") }
+            #expect(daemon.log.warnings.count == 2)
+            #expect(daemon.log.warnings.last == "claiming succeeds again")
+        }
+    }
+
     @Test("The walk over many batches misses nothing and takes nothing twice, due times equal or not")
     func cursor() async throws {
         try await TestLedger.run { ledger in
@@ -212,6 +242,23 @@ struct QueueTests {
                 UPDATE deliveries SET due_at = now() WHERE leased_by IS NULL
                 """)
             #expect(try await daemon.claimAll("all").map(\.message.type) == ["E2"])
+        }
+    }
+
+    /// An attempt of number 0 would end the daemon, and each one after it.
+    @Test("A damaged count of attempts, below zero, counts as none, of what is claimed and of what is unblocked")
+    func attemptsBelowZero() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            await daemon.record([.sample("A"), .sample("B")])
+            try ledger.psql("UPDATE deliveries SET attempts = -1")
+            daemon.open("all")
+            let claimed = try await daemon.claimAll("all")
+            #expect(claimed.map(\.message.type) == ["A"] && claimed.map(\.attemptsMade) == [0])
+            let next = try await daemon.queue.settle(claimed.map { $0.settled(.accepted) }).unblocked
+            #expect(next.map(\.message.type) == ["B"] && next.map(\.attemptsMade) == [0])
+            _ = try await daemon.queue.settle(next.map { $0.settled(.retry(after: .zero), status: 500) })
+            #expect(try ledger.psql("SELECT attempts FROM deliveries") == "1")
         }
     }
 

@@ -75,6 +75,26 @@ struct RequeueTests {
         }
     }
 
+    /// posthouse-messages(7), "Order".
+    @Test("What a backfill sends comes after a newer message of its purchase that was accepted before")
+    func backfilledAfterNewer() async throws {
+        try await TestLedger.run { ledger in
+            let before = try await ledger.daemon([])
+            await before.record([.sample("ACTIVATE")])
+            let daemon = try await ledger.daemon([.named("new")])
+            daemon.open("new")
+            await daemon.record([.sample("DEACTIVATE")])
+            let newer = daemon.inbox.take()
+            #expect(newer.map(\.message.type) == ["DEACTIVATE"])
+            _ = try await daemon.queue.settle(newer.map { $0.settled(.accepted) })
+            let route = try #require(daemon.routes.current.all.first)
+            let backfill = try await Backfill.start(
+                route, since: Timestamp(milliseconds: 0), until: nil, in: daemon.pool)
+            #expect(try await run(backfill, in: daemon.pool) == 1)
+            #expect(try await daemon.claimAll("new").map(\.message.type) == ["ACTIVATE"])
+        }
+    }
+
     @Test("Messages are not deleted while a replay is about to put them into the queue again")
     func deletions() async throws {
         try await TestLedger.run { ledger in

@@ -179,7 +179,7 @@ struct StatementCatalogueTests {
         Entry(MessageReading.messageBytes), Entry(MessageReading.eventBytes), Entry(QueueStatements.unclaim),
         Entry(MessageReading.messages), Entry(MessageReading.events),
         Entry(QueueStatements.settled), Entry(QueueStatements.retry),
-        Entry(QueueStatements.deadLetters), Entry(QueueStatements.blockedNext),
+        Entry(QueueStatements.attemptsThere), Entry(QueueStatements.deadLetters), Entry(QueueStatements.blockedNext),
         Entry(QueueStatements.unblockNext), Entry(QueueStatements.makeDue), Entry(QueueStatements.block),
         Entry(DeadLetterStatements.count), Entry(DeadLetterStatements.drop),
         Entry(QueueStatements.pause), Entry(QueueStatements.resume), Entry(QueueStatements.pauses),

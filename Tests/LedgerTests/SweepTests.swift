@@ -191,6 +191,26 @@ struct SweepTests {
         }
     }
 
+    /// The clock was ahead when a lane gave them back, as with a reload, and right when they were recorded.
+    @Test("A delivery given back by a clock that was two days ahead is due now, and a wait of a day lasts")
+    func givenBackAhead() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            await daemon.record([.sample("GIVEN", purchase: "subs_1"), .sample("ASKED", purchase: "subs_2")])
+            daemon.open("all")
+            let claimed = try await daemon.claimAll("all")
+            try #require(claimed.map(\.message.type) == ["GIVEN", "ASKED"])
+            try await daemon.queue.giveBack([claimed[0]])
+            let asked = Settlement.Verdict.kept(after: Limits.retryAfterMax)
+            _ = try await daemon.queue.settle([claimed[1].settled(asked, status: 503)])
+            try ledger.psql("UPDATE deliveries SET due_at = due_at + interval '2 days' WHERE id = \(claimed[0].id)")
+            #expect(try await daemon.claimAll("all").isEmpty)
+            try await daemon.sweep()
+            #expect(daemon.log.warnings.map { $0.hasPrefix("the next attempt of 1 deliveries") } == [true])
+            #expect(try await daemon.claimAll("all").map(\.message.type) == ["GIVEN"])
+        }
+    }
+
     @Test("A name that is known uses up no id of an integration")
     func namedTwice() async throws {
         try await TestLedger.run { ledger in

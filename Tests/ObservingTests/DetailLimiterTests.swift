@@ -98,6 +98,29 @@ import Vocabulary
             described(sums) == ["refused 4980 more requests to purchasely with 401 within a second"])
     }
 
+    @Test func requestsThatAreNotVerifiedYetAreBoundedToo() {
+        var limiter = DetailLimiter(detailPerSecond: 1_000_000)
+        _ = limiter.endSecond(at: at(0))
+        let admitted = (0..<5_000).count { _ in limiter.admit(.unverified(source: "play", reason: "its key")) }
+        #expect(admitted == ObservingLimits.refusalEntriesPerSecond)
+        #expect(end(&limiter, at: 1) == ["refused 4980 more requests to play with 503 within a second"])
+    }
+
+    @Test func theFirstRefusalOfASourceAndStatusIsAnEntryWhateverElseIsRefused() {
+        var limiter = DetailLimiter(detailPerSecond: 1)
+        for second in 0..<2 {
+            _ = limiter.endSecond(at: at(Double(second)))
+            for _ in 0..<5_000 { _ = limiter.admit(.refused(source: "a", status: 401, reason: "wrong signature")) }
+            for (source, status) in [("b", 503), ("b", 401), ("a", 503)] {
+                let refusal = Observation.refused(source: source, status: status, reason: "its own")
+                let admitted = [limiter.admit(refusal), limiter.admit(refusal)]
+                #expect(admitted == [true, false], "\(source) \(status) in second \(second)")
+            }
+            let unverified = limiter.admit(.unverified(source: "b", reason: "its key"))
+            #expect(unverified)
+        }
+    }
+
     /// The path of a request names its source: whoever invents names must not fill the memory.
     @Test func namesFromOutsideAreBounded() {
         var limiter = DetailLimiter(detailPerSecond: 10)

@@ -50,6 +50,20 @@ import Vocabulary
         }
     }
 
+    /// A body as a receiver gets it: the strings of its JSON may hold these as they are, and line ends may be between.
+    @Test func aDocumentForATerminalIsHarmlessAndHasTheSameValues() throws {
+        let text = "{\"a\\n\\u001b\":\r\n\t[\"b\u{7F}\u{9B}2J\u{202E}\u{2028}\u{E0001}é\", 1]}"
+        let shown = PlainText.harmlessJSON(text)
+        let raw = shown.unicodeScalars.filter {
+            [.control, .format, .lineSeparator, .paragraphSeparator].contains($0.properties.generalCategory)
+        }
+        #expect(raw.isEmpty, "\(shown)")
+        let found = try #require(try JSONSerialization.jsonObject(with: Data(shown.utf8)) as? NSDictionary)
+        let same = try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? NSDictionary)
+        #expect(found == same)
+        #expect(PlainText.harmlessJSON(#"{"a":"b"}"#) == #"{"a":"b"}"#)
+    }
+
     /// Every control and format character of Unicode, and what JSON itself escapes.
     @Test func hostileTextIsHarmlessInTheLineAndExactInTheField() throws {
         var hostile = "\"\\/é€😀{}"

@@ -44,10 +44,12 @@ import Vocabulary
         tally.count(.eventRecorded(trail, duplicate: true))
         tally.count(.quarantined(source: "shop", quarantine: 1, reason: "r"))
         tally.count(.refused(source: "shop", status: 401, reason: "r"))
+        tally.count(.unverified(source: "shop", reason: "r"))
         tally.count(.refused(source: "", status: 404, reason: "r"))
         #expect(
             tally.answers == [
                 stored: 2, refused: 1, SourceAnswer(source: "shop", kind: .quarantined): 1,
+                SourceAnswer(source: "shop", kind: .refused(503)): 1,
                 SourceAnswer(source: "", kind: .refused(404)): 1,
             ])
     }

@@ -24,6 +24,8 @@ import Vocabulary
             #"posthouse_events_total{source="purchasely",outcome="quarantined"} 1"#,
             #"posthouse_events_total{source="purchasely",outcome="refused"} 1"#,
             #"posthouse_refused_total{source="purchasely",status="401"} 1"#,
+            #"posthouse_events_total{source="play",outcome="refused"} 1"#,
+            #"posthouse_unverified_total{source="play"} 1"#,
             #"posthouse_quarantined_total{source="purchasely"} 1"#,
             #"posthouse_transfers_total{source="purchasely"} 1"#,
             #"posthouse_transfers_voided_total{source="purchasely"} 1"#,

@@ -57,6 +57,7 @@ let everyObservation: [Observation] = [
     .eventsRecorded(source: "purchasely", count: 12, duplicates: 2), .duplicateDiffers(.sample()),
     .quarantined(source: "purchasely", quarantine: 3, reason: "no event name"),
     .refused(source: "purchasely", status: 401, reason: "wrong signature"),
+    .unverified(source: "play", reason: "its key is not known"),
     .refusals(source: "purchasely", status: 401, count: 9),
     .acceptFailed(listen: "127.0.0.1:8080", isMachine: false, count: 2),
     .transferResolved(.sample), .transferVoided(.sample, explanation: "user u0 held it between"),

@@ -251,6 +251,7 @@ import Testing
             try session.transaction { session throws(DatabaseError) in
                 try session.enqueue(Sample.insert, (1, "a"))
                 try session.enqueue(Sample.warning, ())
+                try session.enqueue(Sample.unlock, ())
             }
         }
         #expect(try await count(connection) == 1)

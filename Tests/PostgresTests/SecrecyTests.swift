@@ -16,6 +16,7 @@ private func shown(_ value: Any) -> String {
         "Settings never show the password",
         arguments: [
             "postgresql://someone:correct-horse@db.example:5433/relay?sslmode=require",
+            "postgresql://someone:correct-horse?@db.example:5433/relay?sslmode=require&application_name=a@b",
             "host=db.example port=5433 user=someone password=correct-horse dbname=relay sslmode=require",
             "host=db.example port=5433 user=someone dbname=relay sslmode=require sslpassword=correct-horse",
         ])
@@ -33,6 +34,7 @@ private func shown(_ value: Any) -> String {
             "correct-horse", "host=x password='correct-horse", "password correct-horse=1",
             "postgresql://someone:correct-horse%zz@db/relay", "postgresql://db/relay?correct-horse",
             "postgresql://someone:half@correct-horse@db/relay", "postgresql://someone:half/correct-horse@db/relay",
+            "postgresql://someone:half?@correct-horse@db/relay", "postgresql://someone:ha?lf@x/correct-horse@db/relay",
             "postgresql://someone:correct-horse", "host=a,b,c port=1,correct-horse",
         ])
     func unreadable(connectionString: String) throws {

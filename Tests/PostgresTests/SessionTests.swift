@@ -144,6 +144,16 @@ import Testing
         #expect(error == .connectionLost(reason: "it was left inside a transaction"))
     }
 
+    @Test("What a statement or a script outside a transaction warns of is no doubt about its commit")
+    func warning() async throws {
+        let connection = try await freshConnection()
+        try await connection.withSession { session throws(DatabaseError) in
+            try session.execute(Sample.warning, ())
+            try session.script(Sample.warning.sql)
+        }
+        #expect(connection.isAlive)
+    }
+
     enum Way: CaseIterable { case alone, inTransaction, withCommit }
 
     @Test("A COMMIT whose wait for a standby is cut short is no acknowledgement", arguments: Way.allCases)
@@ -154,6 +164,13 @@ import Testing
         try await connection.withSession { session throws(DatabaseError) in
             try session.script("SET synchronous_commit = local")
             try session.script(Sample.createTable)
+            // More warnings than are kept, and none of them is of the commit.
+            try session.script(
+                """
+                CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS
+                $$ BEGIN FOR i IN 1..20 LOOP RAISE WARNING 'of a trigger'; END LOOP; RETURN NEW; END $$;
+                CREATE TRIGGER warn BEFORE INSERT ON items FOR EACH ROW EXECUTE FUNCTION warn()
+                """)
             try session.script("SET synchronous_commit = on")
         }
         async let outcome = databaseError {
@@ -163,7 +180,7 @@ import Testing
                     if way == .inTransaction { return _ = try session.execute(Sample.insert, (1, "a")) }
                     try session.enqueue(Sample.insert, (1, "a"))
                     // More warnings than are kept, and none of them is COMMIT's.
-                    for _ in 0..<20 { try session.enqueue(Sample.warning, ()) }
+                    for _ in 0..<20 { try session.enqueue(Sample.unlock, ()) }
                 }
             }
         }

@@ -44,6 +44,8 @@ enum Sample {
     static let sleep = Statement<Double, Void>("sleep", "SELECT pg_sleep($1)")
     /// With the SQLSTATE by which a COMMIT says that no standby has confirmed it.
     static let warning = Statement<Void, Void>("warning", "DO $$BEGIN RAISE WARNING 'of a statement'; END$$")
+    /// A warning with the same SQLSTATE, which nothing but its place tells from one of COMMIT.
+    static let unlock = Statement<Void, Bool>("unlock", "SELECT pg_advisory_unlock(1)")
     static let createTable = "CREATE TABLE items (id int8 PRIMARY KEY, note text NOT NULL)"
     static let insert = Statement<(Int64, String), Void>("insert", "INSERT INTO items VALUES ($1, $2)")
     static let count = Statement<Void, Int64>("count", "SELECT count(*) FROM items")

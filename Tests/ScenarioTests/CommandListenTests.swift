@@ -9,9 +9,11 @@ import Vocabulary
     private static let secret = "whsec_" + Data(repeating: 9, count: 32).base64EncodedString()
 
     /// Sends one signed request; the status and the seconds that it took.
-    private func send(to listener: Listener, secret: String = secret) throws -> (status: Int, seconds: Double) {
+    private func send(
+        _ body: String = #"{"type": "T", "data": {}}"#, to listener: Listener, secret: String = secret
+    ) throws -> (status: Int, seconds: Double) {
         let seconds = String(Int(Date().timeIntervalSince1970))
-        let body = Array(#"{"type": "T", "data": {}}"#.utf8)
+        let body = Array(body.utf8)
         let key = SymmetricKey(data: try #require(Data(base64Encoded: String(secret.dropFirst(6)))))
         let code = HMAC<SHA256>.authenticationCode(for: Array("m.\(seconds).".utf8) + body, using: key)
         let clock = ContinuousClock()
@@ -56,6 +58,17 @@ import Vocabulary
         #expect(bare.status == 401 && bare.text == words + "\n", "\(bare)")
         let line = "REFUSED a request without webhook-id: " + words
         #expect(listener.child.waitForOutput(180) { $0 == line } != nil, "\(listener.child.output)")
+    }
+
+    @Test("What a message says ends no line and moves no cursor")
+    func harmless() throws {
+        let directory = try ScratchDirectory()
+        let listener = try listener(directory, [])
+        defer { listener.end() }
+        let body = #"{"type": "T", "data": {"user_id": "a\nREFUSED b\u001b[2J"}}"#
+        #expect(try send(body, to: listener).status == 204)
+        let line = listener.child.waitForOutput(180) { $0.hasPrefix("verified T m ") }
+        #expect(line == #"verified T m user:a\nREFUSED b\u{1b}[2J"#)
     }
 
     @Test(

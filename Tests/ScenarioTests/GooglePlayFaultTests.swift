@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// Google's API when it is slow, refuses, errs or talks nonsense, over HTTP with the real binary. Each question is one
@@ -110,5 +111,47 @@ import Testing
             let holders = access[Google.name(of: Self.token(name))] ?? [:]
             #expect(holders.filter(\.value).keys.sorted() == (index.isMultiple(of: 2) ? ["user:ada"] : []), "\(name)")
         }
+    }
+
+    @Test("Look-ups that the database does not answer leave a connection to the webhooks of other sources")
+    func lookupsHeld() throws {
+        let google = try Google()
+        // For as long as this test: no look-up ends by itself.
+        let relay = try Relay([], connections: 2, databaseSettings: ["statement_timeout": #""3600s""#])
+        defer { relay.end() }
+        try relay.configure([], sources: [try google.source(asksAPI: false, in: relay.directory), .init()])
+        try relay.start()
+        let database = try relay.database
+        let authorization = try Google.authorization()
+        // The keys of Google's tokens are fetched in the background.
+        let first = Google.push(4, Self.token("held"), id: "first")
+        #expect(try eventually(within: 180) { try relay.post("play", authorization, first) == 200 })
+        let holder = try ChildProcess([
+            TestCluster.psql, "-X", "-q", "-d", database.connectionString, "-c",
+            "BEGIN; LOCK TABLE purchase_tokens IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(3600)",
+        ])
+        defer { holder.signal(SIGKILL) }
+        let locks = "SELECT count(*) FROM pg_locks WHERE relation = 'purchase_tokens'::regclass AND "
+        #expect(try eventually { try database.value(locks + "granted AND mode = 'AccessExclusiveLock'") != "0" })
+        let statuses = Monitor<[Int]>([])
+        onThreads(20) { number in
+            let body = Google.push(2, Self.token("held"), id: "held-\(number)")
+            let status = (try? relay.postOnce("play", authorization, body)) ?? 0
+            statuses.change { $0.append(status) }
+        }
+        // All of them are answered, and the first look-ups still go on.
+        #expect(statuses.current == Array(repeating: 503, count: 20))
+        #expect(try database.value(locks + "NOT granted AND mode = 'AccessShareLock'") == "1")
+        #expect(try relay.source().post(.init("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
+        try database.rows(
+            """
+            SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE datname = current_database() AND query LIKE '%pg_sleep(3600)' AND pid <> pg_backend_pid()
+            """)
+        for number in 0..<20 {
+            let body = Google.push(2, Self.token("held"), id: "held-\(number)")
+            #expect(try relay.post("play", authorization, body) == 200)
+        }
+        #expect(try database.count("events", where: "vendor_event_id LIKE 'held-%'") == 20)
     }
 }

@@ -1,7 +1,7 @@
 import Foundation
 import TestSupport
 
-/// What the ledger says, asked through psql, which is not ours.
+/// What the ledger says, asked through libpq, which is not ours.
 struct Database: Sendable {
     let connectionString: String
 
@@ -16,24 +16,20 @@ struct Database: Sendable {
         connectionString = "host=\(lines[4]) user=posthouse dbname=posthouse"
     }
 
-    /// The rows that `sql` gives, each column as psql writes it; null is "". A daemon that analyses a table takes the
-    /// locks of its partitions in another order than a change of the table does: what a deadlock ended is done again.
+    /// The rows that `sql` gives, each column as PostgreSQL writes it; null is "". A daemon that analyses a table takes
+    /// the locks of its partitions in another order than a change of the table does: what a deadlock ended is done
+    /// again.
     @discardableResult
     func rows(_ sql: String) throws -> [[String]] {
-        var errors = ""
-        for _ in 0..<5 {
-            let child = try ChildProcess([
-                TestCluster.psql, "-X", "-q", "-A", "-t", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-d", connectionString,
-                "-c", sql,
-            ])
-            if child.waitForEnd(300) == .exited(0) {
-                return child.output.map { $0.components(separatedBy: "\t") }
+        var left = 5
+        while true {
+            do {
+                return try Query.rows(sql, on: connectionString)
+            } catch {
+                left -= 1
+                if left == 0 || !error.description.contains("deadlock detected") { throw error }
             }
-            child.signal(SIGKILL)
-            errors = child.errors.joined(separator: "\n")
-            if !errors.contains("deadlock detected") { break }
         }
-        throw HarnessFailure("psql: \(errors)")
     }
 
     /// The first column of the first row.

@@ -97,6 +97,21 @@ import Vocabulary
         }
     }
 
+    @Test("deliveries: what was put off and never tried says when it is tried")
+    func putOff() throws {
+        let receiver = try Receiver { _ in .status(500) }
+        let relay = try Relay.running([.init("backend", receiver, ["schedule": #"["1h"]"#])])
+        defer { relay.end() }
+        #expect(try relay.source().post(Webhook("ACTIVATE", .user("ann"), purchase: "subs_1")) == 200)
+        let database = try relay.database
+        #expect(try eventually { try database.count("deliveries", where: "attempts = 1 AND leased_by IS NULL") == 1 })
+        // As a delivery whose message cannot be read, or that was given back by a clock that was ahead.
+        try database.rows("UPDATE deliveries SET attempts = 0")
+        try database.rows("DELETE FROM attempts")
+        let listed = try relay.command("deliveries", "--state", "waiting", "--config", relay.configuration)
+        #expect(listed.output.contains("m: not tried yet"), "\(listed)")
+    }
+
     @Test("What came from outside moves no cursor")
     func harmless() throws {
         let receiver = try Receiver { _ in .status(500, body: "bad\u{1B}[2Jnews\u{202E}\r\n") }

@@ -94,6 +94,30 @@ import Testing
         #expect(FileManager.default.fileExists(atPath: folder + "/0000000000000001.play"))
     }
 
+    @Test("Into a database that may forget what it commits nothing is recorded, and every file stays")
+    func unsafeServer() throws {
+        let cluster = try TestCluster(durable: true)
+        let relay = try SpoolTests.relay(cluster, try Receiver())
+        defer { relay.end() }
+        try Self.leaveTwo(in: relay, cluster)
+        func alter(_ what: String) throws {
+            try relay.database.rows(
+                "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I \(what)', current_database()); END $$")
+        }
+        try alter("SET synchronous_commit = off")
+        let refused = try relay.command("spool", "record", "--config", relay.configuration)
+        #expect(refused.end == .exited(69), "\(refused)")
+        #expect(refused.errors.contains("synchronous_commit = off"), "\(refused)")
+        #expect(SpoolTests.waiting(relay) == 2)
+        #expect(try relay.database.count("events") == 0 && relay.database.count("quarantine") == 0)
+
+        try alter("RESET synchronous_commit")
+        let recorded = try relay.command("spool", "record", "--config", relay.configuration)
+        #expect(recorded.end == .exited(0), "\(recorded)")
+        #expect(SpoolTests.waiting(relay) == 0)
+        #expect(try relay.database.count("events") == 2)
+    }
+
     /// A source of kind google-play whose `api` is the credential `play`.
     private static func googlePlay(_ name: String) -> Relay.SourceTable {
         .init(

@@ -102,33 +102,11 @@ import Vocabulary
         #expect(tally.unanswered > 0, "no kill met a request: the scenario has shown nothing")
     }
 
-    /// Lets every COMMIT of a cluster wait for a standby that is never there.
-    private func holdCommits(of cluster: TestCluster) throws {
-        let database = Database(connectionString: cluster.connectionString(database: "postgres"))
-        try database.rows("CREATE TABLE probe (number integer)")
-        let committing = try ChildProcess([
-            TestCluster.psql, "-X", "-q", "-d", database.connectionString, "-c",
-            "DO $$ BEGIN LOOP INSERT INTO probe VALUES (1); COMMIT; PERFORM pg_sleep(0.05); END LOOP; END $$",
-        ])
-        defer { committing.signal(SIGKILL) }
-        try database.rows("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
-        try database.rows("SELECT pg_reload_conf()")
-        // The server heeds it some time later.
-        let held = "FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
-        #expect(try eventually { try database.value("SELECT count(*) \(held)") != "0" })
-        try database.rows("SELECT pg_terminate_backend(pid) \(held)")
-    }
-
     /// The relay runs once before, so that nothing but its registration is left to be written.
     private func prepare(_ relay: Relay, andHoldCommitsOf cluster: TestCluster) throws {
         try Self.start(relay)
         #expect(relay.stop() == .exited(0))
-        try holdCommits(of: cluster)
-    }
-
-    private func releaseCommits(of cluster: TestCluster) throws {
-        try cluster.psql("ALTER SYSTEM RESET synchronous_standby_names")
-        try cluster.psql("SELECT pg_reload_conf()")
+        try cluster.holdCommits()
     }
 
     @Test("Started while PostgreSQL answers and commits nothing: it serves from the spool, until that is over")
@@ -148,7 +126,7 @@ import Vocabulary
         #expect(load.waitForProgress(60))
         #expect(Self.waiting(relay) > 0)
 
-        try releaseCommits(of: cluster)
+        try cluster.releaseCommits()
         #expect(relay.waitForLine("ready on") != nil)
         #expect(load.waitForProgress(40))
         let tally = try #require(load.finish())
@@ -229,7 +207,7 @@ import Vocabulary
         #expect(Self.waiting(relay) == 6)
 
         try cluster.psql("SELECT pg_promote(true, 600)")
-        try releaseCommits(of: cluster)
+        try cluster.releaseCommits()
         #expect(relay.waitForLine("ready on") != nil)
         #expect(relay.processIdentifier == process && process != nil, "the same daemon, without a restart")
         #expect(eventually { Self.waiting(relay) == 0 })

@@ -289,7 +289,7 @@ import Vocabulary
 }
 
 /// Where a service manager would hear what a daemon notifies it of.
-private final class NotifySocket: Sendable {
+final class NotifySocket: Sendable {
     let path: String
     private let descriptor: Int32
 

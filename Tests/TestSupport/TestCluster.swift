@@ -111,13 +111,14 @@ package final class TestCluster: Sendable {
 
     package func connectionString(database: String) -> String { "host=\(directory) user=postgres dbname=\(database)" }
 
-    /// Runs SQL through psql, which is not ours; what it prints, unaligned and without headings.
+    /// What one or several statements give, as `psql -A -t -c` prints it: unaligned and without headings.
     @discardableResult
     package func psql(_ sql: String, database: String = "postgres") throws -> String {
-        try Self.run([
-            Self.psql, "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", connectionString(database: database),
-            "-c", sql,
-        ])
+        do {
+            let rows = try Query.rows(sql, on: connectionString(database: database))
+            return rows.map { $0.joined(separator: "|") }.joined(separator: "\n")
+                .trimmingCharacters(in: .whitespacesAndNewlines)
+        } catch { throw Failure(description: error.description) }
     }
 
     /// psql itself: what Debian has in PATH is a script before it that takes five times as long.

@@ -98,6 +98,33 @@ struct CitationTests {
         for name in names { #expect(page.text.contains("`POSTHOUSE_\(name)`"), "no line for \(name) under \"Fields\"") }
     }
 
+    @Test("A section of the manual is cited by its heading: the next one may be another tomorrow")
+    func sections() {
+        let pages = Self.documents.filter { $0.path.hasPrefix("deploy/manual/") }
+        #expect(pages.count == 5)
+        for page in pages {
+            let prose = page.prose.lowercased()
+            for words in ["next section", "previous section", "following section", "section above", "section below"] {
+                #expect(!prose.contains(words), "\(page.path) says \"\(words)\"")
+            }
+            // Behind another page's name it is a heading there: `citations`.
+            for heading in page.prose.matches(of: /\("([A-Z][^"]+)"\)/).map({ String($0.1) }) {
+                #expect(page.headings.contains(heading), "\(page.path) cites \"\(heading)\": there is no such heading")
+            }
+        }
+    }
+
+    @Test("The first section of posthouse-operate(7) names all others")
+    func contents() throws {
+        let page = try #require(Self.documents.first { $0.name == "posthouse-operate.7.md" })
+        let sections = page.text.components(separatedBy: "\n## ").dropFirst()
+        let first = try #require(sections.first)
+        #expect(first.hasPrefix("Where to begin\n"))
+        let named = Set(first.matches(of: /"([^"]+)"/).map { String($0.1) })
+        let headings = Set(sections.compactMap { $0.split(separator: "\n").first.map(String.init) })
+        #expect(named == headings.subtracting(["Where to begin", "Words", "See also"]))
+    }
+
     @Test("All that name the Swift to build with name the same version")
     func swiftVersion() throws {
         let paths = ["README.md", "deploy/common.sh", "deploy/manual/posthouse-operate.7.md"]

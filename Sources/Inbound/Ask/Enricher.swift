@@ -8,13 +8,17 @@ package struct Enricher: Sendable {
     package struct Lookups: Sendable {
         let event: @Sendable (TokenLookup.Subject) async throws -> TokenLookup.Answer
         let token: @Sendable (_ token: Identifier, _ source: String) async throws -> KnownToken?
+        /// Of all sources that have these look-ups.
+        let gate: LookupGate
 
         init(
             event: @escaping @Sendable (TokenLookup.Subject) async throws -> TokenLookup.Answer,
-            token: @escaping @Sendable (_ token: Identifier, _ source: String) async throws -> KnownToken?
+            token: @escaping @Sendable (_ token: Identifier, _ source: String) async throws -> KnownToken?,
+            gate: LookupGate = LookupGate()
         ) {
             self.event = event
             self.token = token
+            self.gate = gate
         }
 
         /// For a daemon that has not reached its database yet.
@@ -25,8 +29,11 @@ package struct Enricher: Sendable {
             var description: String { "the database is out of reach" }
         }
 
-        package init(_ lookup: TokenLookup) {
-            self.init(event: { try await lookup.find($0) }, token: { try await lookup.find($0, of: $1) })
+        /// - Parameter connections: of the pool that the look-ups share with all else.
+        package init(_ lookup: TokenLookup, connections: Int) {
+            self.init(
+                event: { try await lookup.find($0) }, token: { try await lookup.find($0, of: $1) },
+                gate: LookupGate(lookupsMax: AskLimits.lookups(ofConnections: connections)))
         }
     }
 
@@ -68,10 +75,12 @@ package struct Enricher: Sendable {
 
     private func run(_ enrichment: Enrichment, until end: Duration) async throws -> Outcome {
         var enrichment = enrichment
-        let known = try await lookups.event(
-            TokenLookup.Subject(
-                source: source, eventID: enrichment.messageID, occurredAt: enrichment.occurredAt,
-                token: enrichment.token.id))
+        let subject = TokenLookup.Subject(
+            source: source, eventID: enrichment.messageID, occurredAt: enrichment.occurredAt,
+            token: enrichment.token.id)
+        let known = try await lookups.gate.pass(isFirst: true, until: end, on: clock) {
+            try await lookups.event(subject)
+        }
         if known.isRecorded { return .asIs }
         if let client, !client.begin() { return .unavailable(reason: "too many webhooks wait for the API") }
         defer { client?.end() }
@@ -87,7 +96,11 @@ package struct Enricher: Sendable {
                 case .answered(let status, let body): step = enrichment.answered(status: status, body: body)
                 case .failed(let reason): return .unavailable(reason: reason)
                 }
-            case .lookUp(let token): step = enrichment.found(try await lookups.token(token.id, source))
+            case .lookUp(let token):
+                let known = try await lookups.gate.pass(isFirst: false, until: end, on: clock) {
+                    try await lookups.token(token.id, source)
+                }
+                step = enrichment.found(known)
             case .done(let answer), .ends(let answer), .goesByName(let answer): return .answered(answer)
             case .asIs: return .asIs
             case .cannotSay(let reason): return .unavailable(reason: reason)

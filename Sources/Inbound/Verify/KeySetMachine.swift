@@ -3,8 +3,10 @@ package enum JSONWebKeyAnswer: Sendable {
     case key(JSONWebKeys.Key)
     /// The key set is known and has no such key.
     case unknown
-    /// The key set is not known yet, is being fetched because it has no such key, or could not be fetched: the sender
-    /// must try again.
+    /// The key set is known and has no such key, but is being fetched again: the sender must try again. Anybody can
+    /// name such a key.
+    case maybeNew
+    /// The key set is not known yet, or it has no such key and could not be fetched again: the sender must try again.
     case undecided
 }
 
@@ -84,9 +86,8 @@ package struct KeySetMachine: Sendable {
         if case .resting(let end) = state, now >= end || (known == nil && mayAsk(now)) { action = begin(now) }
         if let known { return Lookup(answer: .key(known), action: action) }
         // Until a fetch succeeds again, it may be a new key.
-        guard keys != nil, failures == 0, case .resting = state else {
-            return Lookup(answer: .undecided, action: action)
-        }
+        guard keys != nil, failures == 0 else { return Lookup(answer: .undecided, action: action) }
+        if case .fetching = state { return Lookup(answer: .maybeNew, action: action) }
         return Lookup(answer: .unknown, action: action)
     }
 

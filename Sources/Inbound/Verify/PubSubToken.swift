@@ -32,6 +32,7 @@ enum PubSubToken {
         }
         switch keys(token.keyID) {
         case .undecided: return .undecided
+        case .maybeNew: return .undecidedKey
         case .unknown: return .refused(.unknownIDTokenKey)
         case .key(let key):
             // Only a signed claim is worth a look.

@@ -15,7 +15,7 @@ struct ChangeContinuation {
     /// webhooks; a batch that states a change and an erasure take them alone, because the first would not see the
     /// purchases that this one moves, and the second removes the change.
     /// - Parameters:
-    ///   - skipped: rows of changes that failed.
+    ///   - skipped: rows of changes that are not to be continued now.
     ///   - row: becomes the row of the change that is applied further.
     /// - Returns: nil if nothing is left, or another transaction has it.
     func run(

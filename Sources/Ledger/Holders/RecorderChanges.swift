@@ -30,21 +30,22 @@ extension Recorder {
             await unblockSuccessors(of: committed.blocked)
             for observation in committed.observations { observe(observation) }
             report(committed.leftOut)
-            return current.withLock { $0 } != nil
-        } catch let error as DatabaseError where error.mayBeOneEvent || error.isTimeout {
+            guard let row = current.withLock({ $0 }) else { return false }
+            unfinished.advanced(row)
+            return true
+        } catch let error as DatabaseError where error.mayBeOneEvent || error.isTimeout || error.isOfTheSize {
             guard let row = current.withLock({ $0 }) else {
                 observe(.warning("a change of a holder is applied further later: \(error)"))
                 return false
             }
             // It would delay the changes after it.
-            if error.isTimeout {
-                unfinished.postpone(row)
-                observe(
-                    .warning("a change of a holder (row \(row) of holder_changes) is applied further later: \(error)"))
-            } else if unfinished.skip(row) {
-                observe(
-                    .warning("a change of a holder (row \(row) of holder_changes) is not applied further: \(error)"))
-            }
+            let pause = unfinished.postpone(row)
+            observe(
+                .warning(
+                    """
+                    a change of a holder (row \(row) of holder_changes) is not applied to all purchases yet; it is \
+                    tried again after \(pause): \(error)
+                    """))
             return true
         } catch {
             // A temporary failure of the database; the next wake-up continues.
@@ -86,9 +87,17 @@ extension Recorder {
 
 /// The wake-up for changes that are not applied to all purchases yet, and the rows of those that failed.
 final class UnfinishedChanges: Sendable {
+    /// A change whose next step failed.
+    private struct Failed {
+        let pause: Duration
+        let dueAt: ContinuousClock.Instant
+        /// Until a round begins behind `dueAt`.
+        var isPostponed = true
+    }
+
     private struct State {
-        var failed: Set<Int64> = []
-        var postponed: Set<Int64> = []
+        var unreadable: Set<Int64> = []
+        var failed: [Int64: Failed] = [:]
     }
 
     let wakeUps: AsyncStream<Void>
@@ -100,15 +109,32 @@ final class UnfinishedChanges: Sendable {
     func wake() { source.yield() }
 
     /// Rows of changes that are not to be continued now.
-    var skipped: Set<Int64> { state.withLock { $0.failed.union($0.postponed) } }
+    var skipped: Set<Int64> {
+        state.withLock { state in state.unreadable.union(state.failed.filter { $0.value.isPostponed }.keys) }
+    }
 
-    /// The change failed: it is tried again after a restart.
-    /// - Returns: false if it failed before.
-    func skip(_ row: Int64) -> Bool { state.withLock { $0.failed.insert(row).inserted } }
+    /// The change cannot be read: it is tried again after a restart.
+    /// - Returns: false if that is known.
+    func skip(_ row: Int64) -> Bool { state.withLock { $0.unreadable.insert(row).inserted } }
 
-    /// The change timed out: it is tried again in the next round.
-    func postpone(_ row: Int64) { _ = state.withLock { $0.postponed.insert(row) } }
+    /// A step of the change failed, for a reason that may pass.
+    /// - Returns: the pause until it is tried again, longer each time.
+    func postpone(_ row: Int64) -> Duration {
+        let bounds = Limits.changeRetry
+        return state.withLock { state in
+            let pause = state.failed[row].map { min($0.pause * 4, bounds.upperBound) } ?? bounds.lowerBound
+            state.failed[row] = Failed(pause: pause, dueAt: .now + pause)
+            return pause
+        }
+    }
 
-    /// What was postponed is tried again.
-    func beginRound() { state.withLock { $0.postponed = [] } }
+    /// A step of the change was applied.
+    func advanced(_ row: Int64) { state.withLock { $0.failed[row] = nil } }
+
+    /// What was postponed is tried again once its pause is over.
+    func beginRound(at time: ContinuousClock.Instant = .now) {
+        state.withLock { state in
+            for (row, failed) in state.failed where failed.dueAt <= time { state.failed[row]?.isPostponed = false }
+        }
+    }
 }

@@ -92,7 +92,7 @@ package struct Importer: Sendable {
                     case .duplicate: .known
                     // An install that is known already is not registered again.
                     case .conditionFailed where event.purchase == nil: .known
-                    case .setAside(_, _, let reason), .unavailable(_, let reason): .setAside(reason: reason)
+                    case .setAside(_, _, let reason), .unavailable(let reason): .setAside(reason: reason)
                     case .conditionFailed: .refused(reason: "what is known of its token does not fit it")
                     }
                 }

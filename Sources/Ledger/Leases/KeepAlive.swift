@@ -3,13 +3,37 @@ package import Vocabulary
 
 /// What the daemon does for the queue at intervals. The caller loops; nothing here sleeps.
 extension Queue {
-    /// Renews this daemon's lease, or registers anew if another daemon has ended it.
+    /// What `keepAlive` does, for `report`.
+    package static let renewing = "renewing the lease"
+
+    /// Renews this daemon's lease, or registers anew if another daemon has ended it. Logs once when it fails for so
+    /// long that nothing is delivered, and the end of that.
     ///
     /// - Parameter forget: called if the lease had ended, before it registers anew. Everything held in memory belongs
     ///   to other daemons by then and must not start under the new lease.
     /// - Returns: false if it had ended.
     @discardableResult
     package func keepAlive(forget: @Sendable () async -> Void = {}) async throws -> Bool {
+        do {
+            let wasOurs = try await renew(forget: forget)
+            if lasting.succeeded(Self.renewing) { observe(.warning("the database commits again: deliveries go on")) }
+            return wasOurs
+        } catch {
+            reportStandstill(error)
+            throw error
+        }
+    }
+
+    /// The pool logs where the database does not answer; this is for one that answers and commits nothing, as without
+    /// its synchronous standby.
+    private func reportStandstill(_ error: any Error) {
+        guard error is DatabaseError, !Task.isCancelled, pool.isReachable, !registration.mayStart,
+            lasting.failed(Self.renewing, patience: .zero, at: .now)
+        else { return }
+        observe(.warning("the database has not committed lately, so nothing is delivered until it does: \(error)"))
+    }
+
+    private func renew(forget: @Sendable () async -> Void) async throws -> Bool {
         let old = registration.id
         let isStillOurs = try await registration.renew()
         Failpoint.reach(.leaseRenewal)

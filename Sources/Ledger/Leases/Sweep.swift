@@ -47,7 +47,9 @@ extension Queue {
         let routes = routes.current
         if !sweep.isMidway { sweep.begin(ordered: routes.ordered) }
         let (from, suspects, ordering, orderless) = (sweep.block, sweep.suspects, sweep.ordering, routes.orderless)
-        let dueAheadMax = Limits.dueAheadMax.wholeMilliseconds
+        let (dueAheadMax, untriedAheadMax) = (
+            Limits.dueAheadMax.wholeMilliseconds, Limits.untriedDueAheadMax.wholeMilliseconds
+        )
         let step = try await reaching { session throws(DatabaseError) -> Step? in
             if try from >= session.run(QueueStatements.blocks, ()).first ?? 0 { return nil }
             let end = from + blocks
@@ -60,7 +62,7 @@ extension Queue {
             let early = try ordering.isEmpty ? [] : session.run(QueueStatements.block, (from, end, ordering))
             try Self.unblock(successorsOf: Set(early), on: session)
             let unblocked = try session.run(QueueStatements.unblock, (from, end, orderless.sorted()))
-            let ahead = try session.run(QueueStatements.makeDue, (from, end, dueAheadMax))
+            let ahead = try session.run(QueueStatements.makeDue, (from, end, dueAheadMax, untriedAheadMax))
             return Step(
                 end: end, unknown: unknown.subtracting(leaked), reclaimed: reclaimed,
                 stuck: unblocked.count { !orderless.contains($0) }, ahead: ahead.count)

@@ -60,28 +60,26 @@ extension HolderLookup {
 }
 
 extension HolderLookup {
-    /// What a subject holds or held by product, each product once, those with access first.
+    /// What a subject holds or held by product, each product once. The order is that of digests of the products' names,
+    /// because access may change between two pages.
     ///
     /// - Parameter limit: 1 to `entriesMax`.
     package func products(
         of subject: LookupSubject, in scope: LookupScope, after cursor: LookupCursor? = nil, limit: Int
     ) async throws(LookupFailure) -> LookupPage<HeldPurchase> {
-        let place = cursor ?? .least
         let found = try await read(of: subject, in: scope) { meant, session throws(DatabaseError) in
             let held = try session.run(
                 HolderEntitlementStatements.products,
                 (
                     meant.holders, meant.sources, meant.apps, scope.environment, scope.source,
-                    Int32(clamping: place.number), place.identifier, Int32(limit + 1), leeways.names,
-                    leeways.milliseconds
+                    (cursor ?? .least).identifier, Int32(limit + 1), leeways.names, leeways.milliseconds
                 )
             )
             return try Self.named(held, on: session)
         }
         return LookupPage(found, limit: limit) { held in
             LookupCursor(
-                number: held.isActive ? 0 : 1,
-                identifier: KeyHash.body(Array((held.purchase.product ?? held.purchase.key).utf8)))
+                number: 0, identifier: KeyHash.body(Array((held.purchase.product ?? held.purchase.key).utf8)))
         }
     }
 
@@ -134,6 +132,7 @@ enum HolderEntitlementStatements {
         "SELECT id, key, vendor_event_id, name, type FROM events WHERE \(IDsInPeriods.condition("id"))")
 
     private static let goesOn = AccessEnd.goesOn(sources: "$9", leeways: "$10")
+    private static let goesOnByProduct = AccessEnd.goesOn(sources: "$8", leeways: "$9")
 
     static let page = Statement<
         ([String], [String?], [String?], String, String?, Bool?, Identifier, Int32, [String], [Int64?]), HeldPurchase
@@ -168,10 +167,9 @@ enum HolderEntitlementStatements {
         """, row: held)
 
     /// The same by product, each once: of its purchases, one with access before one without, then the one that lasts
-    /// longer. Products with access come first; among equals, a digest of the product's name decides. `$6` and `$7` are
-    /// the position of the previous page.
+    /// longer. `$6` is the digest at which the previous page ended.
     static let products = Statement<
-        ([String], [String?], [String?], String, String?, Int32, Identifier, Int32, [String], [Int64?]), HeldPurchase
+        ([String], [String?], [String?], String, String?, Identifier, Int32, [String], [Int64?]), HeldPurchase
     >(
         "lookup_products",
         """
@@ -186,7 +184,7 @@ enum HolderEntitlementStatements {
             SELECT DISTINCT ON (x.id) x.*, encode(substring(sha256(convert_to(x.id, 'UTF8')) FOR 16), 'hex')::uuid AS digest
             FROM (
                 SELECT coalesce(p.product, p.key) AS id, h.purchase, h.holder,
-                       h.active AND \(goesOn) AS active,
+                       h.active AND \(goesOnByProduct) AS active,
                        h.active AND \(AccessEnd.hasPassed) AS overdue,
                        h.as_of_ms, h.event, p.source, p.app, p.environment, p.store, p.key AS purchase_key, p.kind,
                        p.product, p.plan, p.subscription_id, t.store_transaction_id, t.store_original_transaction_id,
@@ -206,9 +204,8 @@ enum HolderEntitlementStatements {
             ) AS x
             ORDER BY x.id, x.active DESC, x.effective_next_renewal_at_ms DESC NULLS FIRST, x.purchase
             ) AS g
-            WHERE ((NOT g.active)::int, g.digest) > ($6, $7)
-            ORDER BY NOT g.active, g.digest LIMIT $8
+            WHERE g.digest > $6 ORDER BY g.digest LIMIT $7
         ) AS f
-        ORDER BY NOT f.active, f.digest
+        ORDER BY f.digest
         """, row: held)
 }

@@ -112,6 +112,28 @@ enum HolderHistoryStatements {
             AND (w.source IS NULL OR source = w.source AND app = w.app)
             """, order: "DESC", limit: "$7")
 
+    /// The newest `$7` kept events that moved a purchase, each once: one login can move thousands, and a transfer stays
+    /// when its event is dropped. So each is looked for below the one before.
+    /// - Parameter column: of `transfers`, with the holder from or to which it moved.
+    private static func moves(_ column: SQL) -> SQL {
+        """
+        (WITH RECURSIVE m (event, place) AS (
+            SELECT $6, 0
+            UNION ALL
+            SELECT (SELECT t.event FROM transfers t JOIN purchases p ON p.id = t.purchase
+                    \(RowByID.event("t.event", as: "e"))
+                    WHERE t.\(column) = w.holder AND t.event < m.event AND p.environment = $4
+                      AND ($5 IS NULL OR p.source = $5)
+                      AND (w.source IS NULL OR p.source = w.source AND p.app = w.app)
+                    ORDER BY t.event DESC LIMIT 1), m.place + 1
+            FROM m WHERE m.event IS NOT NULL AND m.place < $7)
+         SELECT event FROM m WHERE place > 0 AND event IS NOT NULL)
+        """
+    }
+
+    private static let movesFrom = moves("from_holder")
+    private static let movesTo = moves("to_holder")
+
     /// Each of the lists is limited by its own index before they are combined.
     static let events = Statement<([String], [String?], [String?], String, String?, Int64, Int32), PastEvent>(
         "lookup_history_events",
@@ -124,17 +146,9 @@ enum HolderHistoryStatements {
             CROSS JOIN LATERAL (
                 \(own)
                 UNION ALL
-                (SELECT t.event FROM transfers t JOIN purchases p ON p.id = t.purchase
-                 WHERE t.from_holder = w.holder AND t.event < $6 AND p.environment = $4
-                   AND ($5 IS NULL OR p.source = $5)
-                   AND (w.source IS NULL OR p.source = w.source AND p.app = w.app)
-                 ORDER BY t.event DESC LIMIT $7)
+                \(movesFrom)
                 UNION ALL
-                (SELECT t.event FROM transfers t JOIN purchases p ON p.id = t.purchase
-                 WHERE t.to_holder = w.holder AND t.event < $6 AND p.environment = $4
-                   AND ($5 IS NULL OR p.source = $5)
-                   AND (w.source IS NULL OR p.source = w.source AND p.app = w.app)
-                 ORDER BY t.event DESC LIMIT $7)
+                \(movesTo)
             ) AS x
         ) AS found
         \(RowByID.event("found.id", as: "e"))

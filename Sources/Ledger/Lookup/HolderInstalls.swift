@@ -5,6 +5,8 @@ package import Vocabulary
 package struct KnownInstall: Sendable {
     package let id: String
     package let environment: String
+    /// When it was registered. Of one that only webhooks named: the oldest time that is known of it or of a purchase
+    /// that came to it by no transfer.
     package let createdAt: Timestamp
 
     package init(id: String, environment: String, createdAt: Timestamp) {
@@ -24,9 +26,22 @@ package struct InstallIdentity: Sendable {
     package let asOf: Timestamp?
 }
 
+/// A purchase that the app's backend granted, or nothing yet.
+package struct GrantedPurchase: Sendable {
+    /// The event time of the newest statement about it; nil: there is none.
+    package let asOf: Timestamp?
+    /// Everybody who holds, or held, it.
+    package let holdings: [GrantHolding]
+
+    /// The newest event time of all that is known of it.
+    package var newestTime: Timestamp? { (holdings.map(\.asOf) + [asOf].compactMap { $0 }).max() }
+}
+
 /// A purchase that the app's backend granted, for one of its holders.
 package struct GrantHolding: Sendable {
     package let holder: Holder
+    /// Whether it has access, also where its time is over: nothing is stored when time passes.
+    package let hasAccess: Bool
     /// Whether it has access and its time is not over.
     package let isActive: Bool
     package let asOf: Timestamp
@@ -95,41 +110,47 @@ extension HolderLookup {
         }
     }
 
-    /// Everybody who holds, or held, a granted purchase, given by its hash.
-    package func grant(_ purchase: Identifier) async throws(LookupFailure) -> [GrantHolding] {
-        try await read { session throws(DatabaseError) in
+    /// A granted purchase, given by its hash.
+    package func grant(_ purchase: Identifier) async throws(LookupFailure) -> GrantedPurchase {
+        let rows = try await read { session throws(DatabaseError) in
             let hasTimedKeys = try LedgerForm.readByAll(on: session) >= .timedKeys
             return try session.run(
                 hasTimedKeys ? HolderInstallStatements.grant : HolderInstallStatements.grantBeforeTimedKeys, purchase)
         }
+        return GrantedPurchase(asOf: rows.first?.asOf, holdings: rows.compactMap(\.holding))
     }
 }
 
 enum HolderInstallStatements {
-    /// `$4` is the install as a holder. A part of what it holds, and of a long history, is enough to know it by.
+    /// `$4` is the install as a holder. A part of what it holds, and of a long history, is enough to know it by. Events
+    /// are dropped, and links and access are newer after each change: of a purchase there are times that stay.
     static let known = Statement<(String, String, String, String, String?), (String, Timestamp)>(
         "lookup_install",
         """
-        SELECT environment, min(created_at_ms) FROM (
-            SELECT environment, (extract(epoch FROM created_at) * 1000)::bigint AS created_at_ms
+        SELECT environment, coalesce(min(created_at_ms) FILTER (WHERE is_registered), min(created_at_ms)) FROM (
+            SELECT environment, (extract(epoch FROM created_at) * 1000)::bigint AS created_at_ms, true AS is_registered
             FROM installs WHERE install = $1 AND source = $2 AND app = $3
             UNION ALL
-            SELECT environment, (extract(epoch FROM linked_at) * 1000)::bigint
+            SELECT environment, (extract(epoch FROM linked_at) * 1000)::bigint, false
             FROM install_identities WHERE install = $1 AND source = $2 AND app = $3
             UNION ALL
-            SELECT environment, as_of_ms
+            SELECT environment, as_of_ms, false
             FROM holder_links WHERE anonymous_user_id = $1 AND source = $2 AND app = $3
             UNION ALL
-            (SELECT p.environment, \(KnownAccessStatements.changedAt("e", of: "p"))
+            (SELECT p.environment, least(\(KnownAccessStatements.changedAt("e", of: "p")), coalesce(
+                 (SELECT (extract(epoch FROM min(t.told_at)) * 1000)::bigint FROM transfers t
+                  WHERE t.purchase = e.purchase AND t.to_holder = $4),
+                 (SELECT min(coalesce(purchased_at_ms, nullif(as_of_ms, 0))) FROM transactions
+                  WHERE purchase = e.purchase))), false
              FROM entitlements e JOIN purchases p ON p.id = e.purchase
              WHERE e.holder = $4 AND p.source = $2 AND p.app = $3 LIMIT 1000)
             UNION ALL
-            (SELECT p.environment, (extract(epoch FROM own.received_at) * 1000)::bigint
+            (SELECT p.environment, (extract(epoch FROM own.received_at) * 1000)::bigint, false
              FROM entitlements n JOIN purchases p ON p.id = n.purchase CROSS JOIN LATERAL (
                 SELECT received_at FROM events WHERE purchase = n.purchase AND holder = $4 ORDER BY id LIMIT 1) AS own
              WHERE n.holder = $4 AND p.source = $2 AND p.app = $3 LIMIT 1000)
             UNION ALL
-            (SELECT environment, (extract(epoch FROM received_at) * 1000)::bigint
+            (SELECT environment, (extract(epoch FROM received_at) * 1000)::bigint, false
              FROM events WHERE holder = $4 AND stray AND source = $2 AND app = $3 ORDER BY id LIMIT 1000)
         ) AS k
         WHERE $5 IS NULL OR environment = $5
@@ -194,36 +215,42 @@ enum HolderInstallStatements {
         ORDER BY environment <> 'PRODUCTION', environment, rank, as_of_ms, install LIMIT 1
         """)
 
-    private static func holding(
-        holder: String, isActive: Bool, asOf: Timestamp, transaction: String?, purchasedAt: Timestamp?,
-        effectiveNextRenewalAt: Timestamp?, offerType: String?, status: String?
-    ) -> GrantHolding {
-        GrantHolding(
-            holder: Holder(column: holder), isActive: isActive, asOf: asOf,
+    /// A granted purchase, as of `asOf`, and one of its holders; nil: it has none.
+    typealias GrantRow = (asOf: Timestamp, holding: GrantHolding?)
+
+    private static func granted(
+        purchaseAsOf: Timestamp, holder: String?, hasAccess: Bool?, isActive: Bool?, asOf: Timestamp?,
+        transaction: String?, purchasedAt: Timestamp?, effectiveNextRenewalAt: Timestamp?, offerType: String?,
+        status: String?
+    ) -> GrantRow {
+        guard let holder, let hasAccess, let isActive, let asOf else { return (purchaseAsOf, nil) }
+        let holding = GrantHolding(
+            holder: Holder(column: holder), hasAccess: hasAccess, isActive: isActive, asOf: asOf,
             transaction: transaction.map {
                 Transaction(
                     storeTransactionID: $0, storeOriginalTransactionID: nil, purchasedAt: purchasedAt,
                     effectiveNextRenewalAt: effectiveNextRenewalAt, offerType: offerType, status: status)
             })
+        return (purchaseAsOf, holding)
     }
 
-    static let grant = Statement<Identifier, GrantHolding>(
-        "lookup_grant", holdings(of: "(SELECT id FROM purchases WHERE coalesce(hash, id) = $1)"), row: holding)
+    static let grant = Statement<Identifier, GrantRow>(
+        "lookup_grant", holdings(of: "(SELECT id FROM purchases WHERE coalesce(hash, id) = $1)"), row: granted)
 
     /// Before `LedgerForm.timedKeys`: the hash is the id, and the index over hashes may not be there.
-    static let grantBeforeTimedKeys = Statement<Identifier, GrantHolding>(
-        "lookup_grant_before_timed_keys", holdings(of: "$1"), row: holding)
+    static let grantBeforeTimedKeys = Statement<Identifier, GrantRow>(
+        "lookup_grant_before_timed_keys", holdings(of: "$1"), row: granted)
 
     private static func holdings(of purchase: SQL) -> SQL {
         """
-        SELECT e.holder,
+        SELECT p.as_of_ms, e.holder, e.active,
                e.active AND coalesce(t.effective_next_renewal_at_ms
                    > (extract(epoch FROM now()) * 1000)::bigint, true),
                \(KnownAccessStatements.asOf("e", of: "p")), t.store_transaction_id, t.purchased_at_ms,
                t.effective_next_renewal_at_ms, t.offer_type, t.status
-        FROM entitlements e LEFT JOIN purchases p ON p.id = e.purchase
-        \(AccessEnd.newestTransaction(of: "e.purchase"))
-        WHERE e.purchase = \(purchase) ORDER BY e.holder
+        FROM purchases p LEFT JOIN entitlements e ON e.purchase = p.id
+        \(AccessEnd.newestTransaction(of: "p.id"))
+        WHERE p.id = \(purchase) ORDER BY e.holder
         """
     }
 }

@@ -17,6 +17,8 @@ package struct Queue: Sendable {
     let registration: Registration
     let routes: Routes
     let observe: Observer
+    let lasting = LastingFailures()
+    let inDoubt = SettlementsInDoubt()
 
     package init(
         pool: Pool, dispatchBuffer: DispatchBuffer, registration: Registration, routes: Routes,
@@ -132,15 +134,28 @@ package struct Queue: Sendable {
     }
 
     /// Logs a failure that nobody waits for. The pool logs once that the database is out of reach; the loss of the
-    /// lease is logged when it is noticed.
-    /// - Parameter logsTimeouts: whether a statement's time-out is logged, too.
-    package func report(_ error: any Error, doing what: String, logsTimeouts: Bool = false) {
+    /// lease is logged when it is noticed. What may pass by itself (a time-out, a collision, a lack of memory or locks)
+    /// is logged once, when it has lasted.
+    /// - Parameter logsTimeouts: whether a statement's time-out is logged each time.
+    package func report(
+        _ error: any Error, doing what: String, logsTimeouts: Bool = false, at time: ContinuousClock.Instant = .now
+    ) {
         if error is RegistrationLost { return }
         if let error = error as? DatabaseError {
-            let isLogged = logsTimeouts && error.isStatementTimeout
-            if error.isConnectionLevel || error.isRetryable && !isLogged { return }
+            if error.isConnectionLevel { return }
+            if error.isRetryable, !logsTimeouts || !error.isStatementTimeout {
+                let patience = Limits.failurePatience
+                guard lasting.failed(what, patience: patience, at: time) else { return }
+                return observe(.warning("\(what) has not succeeded for \(patience) and is tried again: \(error)"))
+            }
         }
         observe(.warning("\(what) failed and will be tried again: \(error)"))
+    }
+
+    /// Logs the end of a failure that was logged because it lasted.
+    /// - Parameter what: as for `report`.
+    package func succeeded(_ what: String) {
+        if lasting.succeeded(what) { observe(.warning("\(what) succeeds again")) }
     }
 
     /// Gives every lease back and removes the registration. Nothing may be leased after it.

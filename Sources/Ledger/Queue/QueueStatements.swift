@@ -126,16 +126,18 @@ enum QueueStatements {
         RETURNING d.integration
         """)
 
-    /// Makes due what is not due for longer than `$3` milliseconds, which is longer than any wait, and what was never
-    /// tried and is of a later time than now: the database's clock was ahead when that was written.
-    /// What was put off since then is due before it was created.
-    static let makeDue = Statement<(Int64, Int64, Int64), Int64>(
+    /// Makes due what the database's clock put off while it was ahead: what is not due for longer than `$3`
+    /// milliseconds, which is longer than any wait; what has no attempt that counts and is not due for longer than
+    /// `$4`, which is longer than any wait without one; and what has none and is of a later time than now. What was put
+    /// off since then is due before it was created.
+    static let makeDue = Statement<(Int64, Int64, Int64, Int64), Int64>(
         "queue_make_due",
         """
         WITH ahead AS MATERIALIZED (
             SELECT ctid AS place FROM deliveries d
             WHERE \(isInStep) AND d.leased_by IS NULL AND NOT d.blocked
               AND (d.due_at > now() + $3 * interval '1 millisecond'
+                   OR d.attempts = 0 AND d.due_at > now() + $4 * interval '1 millisecond'
                    OR d.attempts = 0 AND d.due_at >= d.created_at AND d.created_at > now() + interval '1 minute')
             FOR NO KEY UPDATE OF d SKIP LOCKED)
         UPDATE deliveries d SET due_at = now() FROM ahead WHERE d.ctid = ahead.place RETURNING d.id
@@ -240,11 +242,24 @@ enum QueueStatements {
         [
             Column("delivery", \.delivery.id), Column("message", \.delivery.message),
             Column("integration", \.delivery.integration),
-            Column("attempt") { Int16(clamping: $0.delivery.attemptsMade + 1) },
+            Column("attempt", \.attempt),
             Column("outcome", \.verdict.outcome.rawValue),
             Column("http_status") { $0.httpStatus.map { Int16(clamping: $0) } },
             Column("latency_ms") { Int32(clamping: $0.latencyMilliseconds) }, Column("failure", \.failure),
         ])
+
+    /// - Parameters of the statement: messages, deliveries, numbers of attempts and outcomes.
+    /// - Returns: the places, from 1, of those that the history has. Joined row by row, by the index.
+    static let attemptsThere = Statement<([Int64], [Int64], [Int16], [String]), Int64>(
+        "queue_attempts_there",
+        """
+        SELECT w.place
+        FROM unnest($1, $2, $3, $4) WITH ORDINALITY AS w (message, delivery, attempt, outcome, place)
+        CROSS JOIN LATERAL (
+            SELECT FROM attempts a
+            WHERE a.message = w.message AND a.delivery = w.delivery AND a.attempt = w.attempt AND a.outcome = w.outcome
+            LIMIT 1) AS there
+        """)
 
     static let deadLetters = Statement<
         ([Int64], [Int64], [Int32], [Identifier?], [Int16], [String], [Int16?], [Int64]), ()

@@ -48,7 +48,10 @@ extension Queue {
             dispatchBuffer.failed(error)
             // What is refused is tried again in parts.
             if error.isOfDrawnIDs { await pool.catchUpSequences() }
-            if case DatabaseError.commitUnknown = error { report(error, doing: "settling \(batch.count) deliveries") }
+            if case DatabaseError.commitUnknown = error {
+                inDoubt.insert(batch)
+                report(error, doing: "settling \(batch.count) deliveries")
+            }
             throw SettleFailure(error)
         }
     }
@@ -63,6 +66,7 @@ extension Queue {
             return written
         }
         Failpoint.reach(.settleAfterCommit)
+        inDoubt.remove(batch)
         // Before the check for successors: whoever adds a successor of one of them reads this first.
         dispatchBuffer.drop(batch.map(\.delivery))
         settled.unblocked = unblock(heads, on: session)
@@ -74,10 +78,13 @@ extension Queue {
     private func unblock(_ heads: [FanOut.OrderingKey], on session: borrowing Session) -> [Delivery] {
         // Read after the waits for a connection and for locks: the lease may have been lost meanwhile.
         let next = registration.leaseForSuccessors
+        let what = "unblocking the successors of settled deliveries"
         do throws(DatabaseError) {
-            return try Successors(dispatchBuffer: dispatchBuffer).unblock(heads, leasedBy: next, on: session)
+            let unblocked = try Successors(dispatchBuffer: dispatchBuffer).unblock(heads, leasedBy: next, on: session)
+            if !heads.isEmpty { succeeded(what) }
+            return unblocked
         } catch {
-            report(error, doing: "unblocking the successors of settled deliveries")
+            report(error, doing: what)
             return []
         }
     }
@@ -103,7 +110,8 @@ extension Queue {
                 try session.enqueueQuery(QueueStatements.settled, (settlements.map(\.delivery.id), lease, created)))
         }
         let waiting = try writeRetries(batch, on: session)
-        try writeAttempts(batch, on: session)
+        let attempts = try unwritten(batch, leaving, waiting, on: session)
+        try session.copy([QueueStatements.attempts.copied(attempts)])
         settled.paused = try writePauses(batch, waiting, on: session)
         try publish(settled.paused.map { (.paused, $0.integration, $0.reason, []) }, on: session)
         if done.isEmpty { return (settled, []) }
@@ -141,8 +149,34 @@ extension Queue {
         try RelayMessage.publish(messages, routes: routes.all, on: session)
     }
 
-    private func writeAttempts(_ batch: [Settlement], on session: borrowing Session) throws(DatabaseError) {
-        try session.copy([QueueStatements.attempts.copied(batch)])
+    /// Those whose attempts are not in the history yet. An attempt is there if it was in doubt, its delivery is not
+    /// found under its lease any more, and the table has one like it: of attempts that use up no retry, several are
+    /// alike.
+    /// - Parameters:
+    ///   - leaving: what left the queue.
+    ///   - waiting: of `writeRetries`.
+    private func unwritten(
+        _ batch: [Settlement], _ leaving: [PendingRows<QueueStatements.Gone>], _ waiting: [PendingRows<Int64>],
+        on session: borrowing Session
+    ) throws(DatabaseError) -> [Settlement] {
+        let doubtful = inDoubt.places(in: batch)
+        if doubtful.isEmpty { return batch }
+        var held: Set<Int64> = []
+        for rows in leaving { held.formUnion(try session.answer(to: rows).map(\.id)) }
+        for rows in waiting { held.formUnion(try session.answer(to: rows)) }
+        let places = doubtful.filter { !held.contains(batch[$0].delivery.id) }
+        if places.isEmpty { return batch }
+        let asked = places.map { batch[$0] }
+        let found = try session.run(
+            QueueStatements.attemptsThere,
+            (
+                asked.map(\.delivery.message), asked.map(\.delivery.id), asked.map(\.attempt),
+                asked.map(\.verdict.outcome.rawValue)
+            ))
+        // PostgreSQL skips the standby wait for a transaction that wrote nothing, and what it finds may be lost yet.
+        try session.enqueue(RecordStatements.wait, ())
+        let there = Set(found.map { places[Int($0) - 1] })
+        return batch.indices.filter { !there.contains($0) }.map { batch[$0] }
     }
 
     /// Groups by lease: a batch may span two, from before and after this daemon registered anew.
@@ -224,6 +258,11 @@ extension Queue {
         guard let failure else { return reason }
         return failure.hasPrefix(reason) ? failure : "\(reason): \(failure)"
     }
+}
+
+extension Settlement {
+    /// The number of the attempt, as the history has it.
+    var attempt: Int16 { Int16(clamping: delivery.attemptsMade + 1) }
 }
 
 extension Settlement.Verdict {

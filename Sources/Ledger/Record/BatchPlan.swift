@@ -264,8 +264,10 @@ extension BatchPlan {
     }
 
     /// Whether the condition of an event holds; nothing of an event that is not admitted is recorded.
-    mutating func admits(_ event: Event) -> Bool {
-        switch event.change {
+    /// - Parameter newest: the time of the newest statement about the event's purchase; nil: there is none.
+    mutating func admits(_ event: Event, newest: Timestamp?) -> Bool {
+        if let presumed = event.presumedAsOf, presumed != newest ?? Timestamp(milliseconds: .min) { return false }
+        return switch event.change {
         case .register(let install): holders.register(install, scope: event.scope)
         case .claim(let install, let identity, _):
             holders.mayClaim(identity, install: install, scope: event.scope, at: event.occurredAt)

@@ -16,7 +16,7 @@ struct BatchRecording {
         /// The state of its purchase cannot be read: the event is in quarantine. Nil: it was erased before.
         case setAside(source: String, quarantine: Int64?, reason: String)
         /// The same for a statement of the backend, not stored: quarantine cannot read it.
-        case unavailable(source: String, reason: String)
+        case unavailable(reason: String)
     }
 
     struct Committed: Sendable {
@@ -171,7 +171,7 @@ struct BatchRecording {
             plan.announcesImports = announcesImports
             for new in news {
                 let newest = new.purchase.flatMap { plan.purchases[$0]?.asOf }
-                if plan.admits(new.event), plan.tokens.admit(new.event, newest: newest, now: now) {
+                if plan.admits(new.event, newest: newest), plan.tokens.admit(new.event, newest: newest, now: now) {
                     plan.add(new)
                 } else {
                     refused.insert(new.key)
@@ -193,8 +193,7 @@ struct BatchRecording {
             case .conditionFailed: return .conditionFailed
             case .setAside(let row, let reason):
                 return .setAside(source: arrival.event.scope.source, quarantine: row, reason: reason)
-            case .unavailable(let reason):
-                return .unavailable(source: arrival.event.scope.source, reason: reason)
+            case .unavailable(let reason): return .unavailable(reason: reason)
             case .new: return .recorded(Self.trail(of: arrival, caused[arrival.key] ?? BatchWrite.Caused()))
             case nil:
                 let differsNow = differing[arrival.key] == arrival.digest

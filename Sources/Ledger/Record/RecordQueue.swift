@@ -33,8 +33,8 @@ package final class RecordQueue: Sendable {
     package enum Answer: Sendable {
         /// Committed, now or before: 200.
         case stored
-        /// Not stored: it is conditional (`HolderChange.claim`, `.register`), and its condition does not hold; or it
-        /// does not fit any more what is known of its tokens (`Event.tokens`).
+        /// Not stored: it is conditional (`HolderChange.claim`, `.register`, `Event.presumedAsOf`), and its condition
+        /// does not hold; or it does not fit any more what is known of its tokens (`Event.tokens`).
         case conditionFailed
         /// Not known to be stored: 503, the source tries again.
         case unavailable
@@ -42,7 +42,8 @@ package final class RecordQueue: Sendable {
 
     package typealias Completion = @Sendable (Answer) -> Void
 
-    /// For a submitter that keeps elsewhere what cannot be stored now: nothing is refused to its source then.
+    /// For a submitter that keeps elsewhere what cannot be stored now, or reports by itself that it refuses it: nothing
+    /// is refused to its source then.
     package struct Fallback: Sendable {
         /// Called when the item is committed, before anything that the answer waits for besides.
         package let committed: @Sendable () -> Void

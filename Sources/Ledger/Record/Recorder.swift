@@ -78,12 +78,15 @@ package struct Recorder: Sendable {
     private static let notInTime = "its batch could not be committed in time"
 
     private func record(_ batch: [RecordQueue.Pending]) async {
-        // An event that waited too long has been answered 503 already: it would be safe to record it, but pointless.
+        // An event that waited too long has been answered 503 already: it would be safe to record it, but pointless. A
+        // statement of the backend would not be safe: the backend may have stated something else since.
         let oldest = ContinuousClock.Instant.now - Limits.acknowledgementTimeout
         var (events, bodies): ([Entry], [(QuarantinedBody, RecordQueue.Submitter)]) = ([], [])
         for pending in batch {
             switch pending.item {
             case _ where pending.enqueued < oldest: pending.submitter.answerUnavailable(Self.lateReason)
+            case .event(let event) where event.isOfBackend && pending.startedAt < oldest:
+                pending.submitter.answerUnavailable(Self.lateReason)
             case .event(let event):
                 let answerBy = pending.startedAt + Limits.acknowledgementTimeout - Limits.acknowledgementMargin
                 events.append((event, answerBy, pending.submitter))
@@ -158,7 +161,7 @@ package struct Recorder: Sendable {
             case .conditionFailed:
                 submitter.completion(.conditionFailed)
                 continue
-            case .unavailable(_, let reason):
+            case .unavailable(let reason):
                 submitter.answerUnavailable(reason)
                 continue
             case .recorded, .duplicate, .setAside: break
@@ -333,11 +336,10 @@ package struct Recorder: Sendable {
         case .duplicate(let trail, let differsNow):
             observe(.eventRecorded(trail, duplicate: true))
             if differsNow { observe(.duplicateDiffers(trail)) }
-        case .conditionFailed: break
+        // The API reports what it refuses by itself, and not under the name of the source: no webhook was refused.
+        case .conditionFailed, .unavailable: break
         case .setAside(let source, let row, let reason):
             if let row { observe(.quarantined(source: source, quarantine: row, reason: reason)) }
-        case .unavailable(let source, let reason):
-            observe(.refused(source: source, status: 503, reason: reason))
         }
     }
 }

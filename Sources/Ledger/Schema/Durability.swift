@@ -63,6 +63,15 @@ package enum Durability {
         return refusal(of: server, isDeclared: isDeclared)
     }
 
+    /// The same in words, as the admission of a pool (`Pool.Admission`).
+    package static func objection(
+        to connection: Connection, isDeclared: Bool
+    ) async throws(DatabaseError) -> String? {
+        try await connection.withSession { session throws(DatabaseError) in
+            try Durability.unsafeServer(on: session, isDeclared: isDeclared).map { "\($0)" }
+        }
+    }
+
     static func refusal(of server: Server, isDeclared: Bool) -> Refusal? {
         if server.version < 150_000 { return .tooOld(version: server.version) }
         if !isDeclared, server.fsync != "on" {

@@ -138,7 +138,7 @@ package enum Quarantine {
         switch committed.outcomes.first {
         case .recorded(let trail): return .recorded(trail, unmoved: committed.unmoved)
         case .duplicate(let trail, _): return .duplicate(trail)
-        case .setAside(_, _, let reason), .unavailable(_, let reason): return .kept(reason: reason)
+        case .setAside(_, _, let reason), .unavailable(let reason): return .kept(reason: reason)
         case .conditionFailed: return .outdated
         case nil: throw .protocolViolation(reason: "recording one event came to nothing")
         }

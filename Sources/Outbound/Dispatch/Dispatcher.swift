@@ -15,6 +15,7 @@ package final class Dispatcher: Sendable {
     private let observe: Observer
     package let settlements = SettlementBuffer()
     private let lanes = Lanes()
+    private let calls = LaneCalls()
     private let (ends, end) = AsyncStream<String>.makeStream(bufferingPolicy: .bufferingNewest(1))
 
     /// Why this daemon must end and be started anew, should it come to that.
@@ -53,7 +54,7 @@ package final class Dispatcher: Sendable {
             settlements: settlements, confirmations: dispatchBuffer.confirmations, observe: observe)
         return Lane(
             route: route, path: path, queue: queue, dispatchBuffer: dispatchBuffer, registration: registration,
-            loop: loop)
+            calls: calls, loop: loop)
     }
 
     // MARK: Background tasks
@@ -99,11 +100,14 @@ package final class Dispatcher: Sendable {
         }
     }
 
-    /// Runs one background task; a failure is logged, and the next round tries again.
+    /// Runs one background task; the next round tries again what failed.
+    /// - Parameter what: of this task alone, because its failures are counted by it (`Queue.report`).
     @discardableResult
     private func attempt<Value: Sendable>(_ what: String, _ body: () async throws -> Value) async -> Value? {
         do {
-            return try await body()
+            let value = try await body()
+            queue.succeeded(what)
+            return value
         } catch {
             if !Task.isCancelled { queue.report(error, doing: what) }
             return nil
@@ -113,7 +117,7 @@ package final class Dispatcher: Sendable {
     /// False: the database is out of reach. The lease then lasts by this machine's clock, and lanes stop by themselves
     /// before it ends.
     private func keepAlive() async -> Bool {
-        await attempt("renewing the lease") { [self] in
+        await attempt(Queue.renewing) { [self] in
             try await queue.keepAlive(forget: { await self.lanes.forget() })
         } != nil
     }
@@ -128,6 +132,8 @@ package final class Dispatcher: Sendable {
             anew; posthouse audit shows what was recorded for the number before
             """)
     }
+
+    private static let sweeping = "sweeping"
 
     /// Looks at the whole queue at the start, now and then, and soon after a lease was ended or the result of a commit
     /// is unknown. The longer a look takes, the less often one comes without a request. One that fails goes on from
@@ -146,11 +152,12 @@ package final class Dispatcher: Sendable {
                 for _ in 0..<(sweep.isMidway ? 2 : 1) {
                     while !Task.isCancelled, try await !queue.look(&sweep) {}
                 }
+                queue.succeeded(Self.sweeping)
                 dueAt = .now + max(Limits.sweepInterval, (.now - began) * Limits.sweepRestFactor)
                 // What it has reclaimed or unblocked is due.
                 await poll()
             } catch {
-                if !Task.isCancelled { queue.report(error, doing: "sweeping", logsTimeouts: true) }
+                if !Task.isCancelled { queue.report(error, doing: Self.sweeping, logsTimeouts: true) }
             }
         } while (try? await Task.sleep(for: Limits.pollInterval)) != nil
     }
@@ -167,8 +174,8 @@ package final class Dispatcher: Sendable {
         await attempt("taking over deliveries of expired leases") { try await queue.expireLeases() }
         let running = lanes.all
         let readAt = NIODeadline.now()
-        guard let pauses = await attempt("polling", { try await queue.pauses() }),
-            let breakers = await attempt("polling", { try await queue.readBreakers() })
+        guard let pauses = await attempt("looking for pauses", { try await queue.pauses() }),
+            let breakers = await attempt("looking for open breakers", { try await queue.readBreakers() })
         else { return }
         for bound in running {
             let pause = pauses[bound.route.row]
@@ -185,7 +192,8 @@ package final class Dispatcher: Sendable {
             }
         }
         let rows = running.map(\.route.row).filter { pauses[$0] == nil }
-        guard let due = await attempt("polling", { try await queue.lanesWithDue(rows) }) else { return }
+        guard let due = await attempt("looking for what is due", { try await queue.lanesWithDue(rows) })
+        else { return }
         lanes.forEach { lane in
             if due.contains(lane.route.row) { lane.expectBacklog() } else { lane.pump() }
         }

@@ -13,6 +13,7 @@ final class Lane {
     private let queue: Queue
     private let dispatchBuffer: DispatchBuffer
     private let registration: Registration
+    private let calls: LaneCalls
     private let loop: any EventLoop
     /// Succeeds when nothing is under way and the lane is closed.
     private var drained: EventLoopPromise<Void>?
@@ -29,14 +30,14 @@ final class Lane {
 
     init(
         route: RoutedIntegration, path: OutboundPath, queue: Queue, dispatchBuffer: DispatchBuffer,
-        registration: Registration,
-        loop: any EventLoop
+        registration: Registration, calls: LaneCalls, loop: any EventLoop
     ) {
         self.route = route
         self.path = path
         self.queue = queue
         self.dispatchBuffer = dispatchBuffer
         self.registration = registration
+        self.calls = calls
         self.loop = loop
         state = LaneState(
             concurrency: route.integration.concurrency, schedule: route.integration.schedule,
@@ -129,13 +130,19 @@ final class Lane {
     private func claimIfNeeded() {
         guard isRunning, registration.mayStart, let limit = state.beginClaim() else { return }
         let bound = NIOLoopBound(self, eventLoop: loop)
-        Task { [queue, loop, route, cursor] in
+        Task { [queue, calls, loop, route, cursor] in
+            await calls.begin()
+            defer { calls.end() }
             var walk = cursor
             var claimed: (deliveries: [Delivery], isDrained: Bool)?
+            let what = "claiming deliveries of \(route.integration.name)"
             do {
-                claimed = try await queue.claim(route.row, upTo: limit, cursor: &walk)
+                let found = try await queue.claim(route.row, upTo: limit, cursor: &walk)
+                // Otherwise it may not have asked the database.
+                if found.isDrained || !found.deliveries.isEmpty { queue.succeeded(what) }
+                claimed = found
             } catch {
-                queue.report(error, doing: "claiming deliveries of \(route.integration.name)")
+                queue.report(error, doing: what)
             }
             loop.execute { [claimed, walk] in bound.value.claimed(claimed, cursor: walk) }
         }
@@ -161,8 +168,11 @@ final class Lane {
         guard registration.mayStart else { return state.actionFailed() }
         let bound = NIOLoopBound(self, eventLoop: loop)
         let probeLasts = route.integration.timeout + state.slotWaitMax
-        Task { [queue, loop, route, observe = path.observe] in
+        Task { [queue, calls, loop, route, observe = path.observe] in
+            await calls.begin()
+            defer { calls.end() }
             let name = route.integration.name
+            let what = "publishing the breaker of \(name)"
             do {
                 var isGranted = false
                 switch action {
@@ -178,9 +188,10 @@ final class Lane {
                     isGranted = try await queue.claimProbe(route.row, lasting: probeLasts)
                 case .publishProbeEnded: try await queue.endProbe(route.row)
                 }
+                queue.succeeded(what)
                 loop.execute { [isGranted] in bound.value.actionEnded(isGranted: isGranted) }
             } catch {
-                queue.report(error, doing: "publishing the breaker of \(name)")
+                queue.report(error, doing: what)
                 loop.execute { bound.value.actionEnded(isGranted: nil) }
             }
         }
@@ -198,16 +209,20 @@ final class Lane {
         guard isRunning, let wanted = state.beginReservation(at: .now()) else { return }
         let bound = NIOLoopBound(self, eventLoop: loop)
         let interval = state.slotInterval
-        Task { [queue, loop, route] in
+        Task { [queue, calls, loop, route] in
             let askedAt = NIODeadline.now()
+            await calls.begin()
+            defer { calls.end() }
             var first: NIODeadline?
+            let what = "keeping to the rate of \(route.integration.name)"
             do {
                 let slot = try await queue.reserveSlots(
                     route.row, count: wanted.count, interval: .nanoseconds(interval.nanoseconds),
                     notBefore: .nanoseconds(wanted.notBefore.nanoseconds))
                 first = .now() + TimeAmount(slot - .now)
+                queue.succeeded(what)
             } catch {
-                queue.report(error, doing: "keeping to the rate of \(route.integration.name)")
+                queue.report(error, doing: what)
             }
             loop.execute { [first] in
                 if let first {
@@ -303,7 +318,9 @@ final class Lane {
     private func giveBack(_ deliveries: [Delivery]) {
         guard !deliveries.isEmpty else { return }
         // If the database does not answer now, the sweep or the end of the lease gives them back.
-        Task { [queue] in
+        Task { [queue, calls] in
+            await calls.begin()
+            defer { calls.end() }
             do { try await queue.giveBack(deliveries) } catch { queue.report(error, doing: "giving deliveries back") }
         }
     }

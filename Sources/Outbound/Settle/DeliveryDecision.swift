@@ -74,7 +74,7 @@ package enum DeliveryDecision: Sendable, Equatable {
     ///   - isProbe: the attempt was the probe of an open breaker.
     ///   - isOutdated: the integration was changed or removed during the attempt, or paused and resumed.
     ///   - attempt: the number of the attempt that brought `result`, from 1.
-    ///   - createdAt: when the message was made; `give_up_after` counts from then.
+    ///   - createdAt: `Delivery.createdAt`; `give_up_after` counts from then.
     ///   - random: 0…1, places the gap within its jitter; not drawn where no gap is used.
     package static func decide(
         _ result: Result<EndpointAnswer, RequestFailure>, isProbe: Bool, isOutdated: Bool, attempt: Int,

@@ -12,8 +12,10 @@ struct BackfillCommand: AsyncParsableCommand {
             Everything of that time that it selects (events, sources, environments, where) and that was never meant \
             for it, and what was meant for it and is missing (posthouse audit). Run the daemon with the integration \
             first: what comes from then on goes to it by itself. It can be repeated, and goes on where it was cut \
-            short. What an integration has had is known for as long as attempts are kept ([retention] attempts): one \
-            that is older is given nothing from before that, so that nothing goes to it twice.
+            short. What it sends comes after newer messages of the same purchase that were sent or wait already: \
+            receivers compare timestamp, or ask the API. What an integration has had is known for as long as attempts \
+            are kept ([retention] attempts): one that is older is given nothing from before that, so that nothing goes \
+            to it twice.
             """)
 
     @OptionGroup var file: ConfigurationOption

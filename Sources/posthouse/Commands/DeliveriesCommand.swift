@@ -91,11 +91,12 @@ struct DeliveriesCommand: AsyncParsableCommand {
         case .waiting:
             if delivery.isPaused { return "paused until posthouse resume \(delivery.integration)" }
             if delivery.isBlocked { return "blocked by its purchase" }
-            // A failed probe, for one, uses up no attempt.
-            let isTried = delivery.attempts > 0 || delivery.failure != nil || delivery.httpStatus != nil
-            guard isTried else { return "not tried yet" }
             let seconds = delivery.dueAt.map { ($0.milliseconds - ThisProcess.now().milliseconds) / 1_000 } ?? 0
             let due = seconds > 0 ? "in \(Age.text(seconds: Double(seconds)))" : "due"
+            // A failed probe, for one, uses up no attempt.
+            let isTried = delivery.attempts > 0 || delivery.failure != nil || delivery.httpStatus != nil
+            // Put off all the same: its message cannot be read, or the database's clock was ahead.
+            guard isTried else { return seconds > 0 ? "\(due): not tried yet" : "not tried yet" }
             return (delivery.failure?.withoutEnd ?? status).map { "\(due): \($0)" } ?? due
         }
     }

@@ -2,21 +2,26 @@ import ArgumentParser
 import Configuration
 import JSONText
 import Ledger
+import Observing
 import Postgres
 import Vocabulary
 
 /// Runs the commands that read the ledger or change it.
 enum LedgerCommand {
     /// Runs `body` with the configuration and a pool. Errors of the database are printed with what to do about them.
+    /// - Parameter requiresDurability: whether a server that may forget what it commits is refused, as the daemon
+    ///   refuses it: for a command that removes from another place what it has stored.
     static func run(
-        _ file: ConfigurationOption, _ body: (Configuration, Pool) async throws -> Void
+        _ file: ConfigurationOption, requiresDurability: Bool = false,
+        _ body: (Configuration, Pool) async throws -> Void
     ) async throws {
         let configuration = try file.load()
         try await Terminal.reporting {
             EmbeddedLedger.warnUnlessMoved(configuration)
             let settings = try DatabaseAccess.forCommand(configuration)
+            let durability = requiresDurability ? configuration.database.durability : nil
             try await reaching(configuration, file) {
-                try await DatabaseAccess.withPool(settings) { pool in
+                try await DatabaseAccess.withPool(settings, requiring: durability) { pool in
                     try await SharedLocks.require(in: pool)
                     try await body(configuration, pool)
                 }
@@ -67,8 +72,10 @@ struct OutputOption: ParsableArguments {
 }
 
 extension Terminal {
+    /// Prints one JSON object. A terminal gets it without characters that would move its cursor.
     static func say(_ members: (inout JSONWriter) -> Void) {
-        say(String(decoding: JSONWriter.object(members), as: UTF8.self))
+        let text = String(decoding: JSONWriter.object(members), as: UTF8.self)
+        say(isOutput ? PlainText.harmlessJSON(text) : text)
     }
 }
 

@@ -78,7 +78,7 @@ struct ListenReceiver: IncomingHandler {
         if json {
             accept(id, request.body, answered: status ?? 204)
         } else {
-            Terminal.say(line(id, request.body) + remark(status, delay))
+            Terminal.say(PlainText.harmless(line(id, request.body) + remark(status, delay)))
         }
         let answer = status.map { HTTPAnswer.text($0, "failed on purpose\n") } ?? HTTPAnswer(status: 204)
         guard delay > .zero else { return responder.respond(answer) }

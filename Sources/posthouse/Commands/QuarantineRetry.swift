@@ -163,7 +163,9 @@ struct QuarantineRetry {
 
     /// Asks what was not asked when the webhook came.
     private func ask(_ enrichment: Enrichment, _ source: Source) async -> Enricher.Outcome {
-        guard let enricher = stores.enricher(for: source, lookups: Enricher.Lookups(TokenLookup(pool: pool))) else {
+        // One after the other.
+        let lookups = Enricher.Lookups(TokenLookup(pool: pool), connections: 1)
+        guard let enricher = stores.enricher(for: source, lookups: lookups) else {
             return .unavailable(reason: "the API of its source cannot be asked here")
         }
         return await enricher.run(enrichment)

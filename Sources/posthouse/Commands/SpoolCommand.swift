@@ -139,7 +139,7 @@ struct RecordSpool: AsyncParsableCommand {
         discussion: """
             A running daemon records its own spool, and that of one that is gone, by itself. This is for a machine whose \
             daemon does not start any more: run it as the daemon's user, with its configuration. What cannot be read \
-            goes to quarantine. Exits 1 if anything is left.
+            goes to quarantine. A database that may forget what it commits is refused. Exits 1 if anything is left.
             """)
 
     @OptionGroup var file: ConfigurationOption
@@ -155,7 +155,8 @@ struct RecordSpool: AsyncParsableCommand {
     }
 
     func run() async throws {
-        try await LedgerCommand.run(file) { configuration, pool in
+        // What is recorded leaves the disk.
+        try await LedgerCommand.run(file, requiresDurability: true) { configuration, pool in
             let before = SpoolState(configuration)
             guard before.isVisible else { throw SpoolState.unreadable(configuration) }
             try Self.refuseIfForeign(configuration.spool.directory)
