@@ -107,7 +107,7 @@ extension BackendStatement {
 }
 
 /// A grant of the app's backend: a purchase of its own for each install, so that no two installs share or pass on one.
-/// It is a one-time purchase, so only a grant or a revocation moves it.
+/// It is a one-time purchase, so only a grant, a revocation or a restore that names it moves it.
 struct Grant {
     let entitlement: String
     let install: String
