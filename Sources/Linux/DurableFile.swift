@@ -87,8 +87,8 @@ package enum DurableFile {
         throw Failure(operation: "write", path: path, errorNumber: failure)
     }
 
-    /// Writes a file in place of the one that may be there: who reads it finds one of the two, whole. It is durable when
-    /// this returns. What failed may leave `PATH.new`, which the next call removes.
+    /// Writes a file in place of the one that may be there: who reads it finds one of the two, whole. It is durable
+    /// when this returns. What failed may leave `PATH.new`, which the next call removes.
     package static func replace(_ path: String, with bytes: [UInt8]) throws(Failure) {
         let new = path + ".new"
         try remove(new)

@@ -33,8 +33,8 @@ package struct SpoolDrain: Sendable {
         }
     }
 
-    /// Tries files, each at most once. A pass over a full spool takes long: each batch is recorded by the configuration of
-    /// its time.
+    /// Tries files, each at most once. A pass over a full spool takes long: each batch is recorded by the configuration
+    /// of its time.
     /// - Parameter after: of the pass before, and for the next one.
     /// - Returns: whether anything was recorded.
     private func pass(over spool: Spool, after resumesAfter: inout [String: SpoolFile]) async -> Bool {

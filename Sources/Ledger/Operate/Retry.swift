@@ -43,8 +43,8 @@ package struct Retry: Sendable {
         }
     }
 
-    /// All of some integrations, for a daemon that reports nothing of it: what `look` counts besides takes long where much
-    /// waits.
+    /// All of some integrations, for a daemon that reports nothing of it: what `look` counts besides takes long where
+    /// much waits.
     fileprivate static func ofAll(_ integrations: [Int32], in pool: Pool) async throws(DatabaseError) -> Retry {
         let later = try await pool.withSession { session throws(DatabaseError) in
             try session.run(RetryStatements.later, integrations.sorted())
