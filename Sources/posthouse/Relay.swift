@@ -1,3 +1,4 @@
+import API
 import Configuration
 import HTTPClient
 import HTTPServer
@@ -139,10 +140,13 @@ final class Relay: Sendable {
         let overdue = OverdueReading(pool: pool)
         self.spool = spool
         let spooling = RelaySpool(spool, beside: pool)
+        // Of the pool as it is: another size takes a restart.
+        let gate = Gate(ofConnections: configuration.database.poolConnections)
         let makeHandlers = { @Sendable [pool, recordQueue] configuration in
             OpenListeners.Handlers(
                 configuration, pool: pool, reading: reading, overdue: overdue, queue: recordQueue, recorder: recorder,
-                stores: clients.stores, disk: disk, spooling: spooling, registration: registration, clock: clock,
+                gate: gate, stores: clients.stores, disk: disk, spooling: spooling, registration: registration,
+                clock: clock,
                 observatory: observatory)
         }
         if let early {

@@ -46,9 +46,8 @@ extension OpenListeners.Handlers {
     /// Makes the handlers, at the start and at each reload.
     init(
         _ configuration: Configuration, pool: Pool, reading: FiguresReading, overdue: OverdueReading,
-        queue: RecordQueue,
-        recorder: Recorder, stores: StoreClients, disk: DiskWatching, spooling: RelaySpool,
-        registration: Registration, clock: DatabaseClock, observatory: Observatory
+        queue: RecordQueue, recorder: Recorder, gate: Gate, stores: StoreClients, disk: DiskWatching,
+        spooling: RelaySpool, registration: Registration, clock: DatabaseClock, observatory: Observatory
     ) {
         let observe = observatory.observer
         observatory.expect(
@@ -66,9 +65,7 @@ extension OpenListeners.Handlers {
             tokens: configuration.apiTokens, sources: configuration.sources,
             subscriptionGroups: configuration.subscriptionGroups,
             lookup: HolderLookup(pool: pool, leeways: leeways), queue: queue,
-            bodyBytesMax: bodyBytesMax,
-            lookupsMax: APILimits.lookups(ofConnections: configuration.database.poolConnections),
-            now: { clock.now }, observe: observe)
+            bodyBytesMax: bodyBytesMax, gate: gate, now: { clock.now }, observe: observe)
         operations = Operations(
             pool: pool, reading: reading, overdue: overdue, registration: registration, observatory: observatory,
             recording: recorder.figures, health: recorder.health, recordQueue: queue,
