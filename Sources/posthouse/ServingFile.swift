@@ -89,12 +89,14 @@ struct ServingFile: Sendable {
 
     private func refuseToBegin(in place: LastServed.Place) throws {
         guard let ledger = former?.ledger, !Self.isEmpty(ledger.place) else { return }
+        // An image has no rm.
+        let otherwise = if case .database = place { ", or posthouse migrate" } else { "" }
         throw Complaint(
             """
             there is no ledger in \(place), and this daemon last served one \(ledger): let [database] url or [embedded] \
             directory lead there (is its disk mounted, is every name right?), or restore a backup first; if \
             \(directory) is another daemon's, too, give this unit a StateDirectory= of its own; to begin with an empty \
-            ledger, and lose who has access to what, rm \(path)
+            ledger, and lose who has access to what, rm \(path)\(otherwise)
             """, code: Exit.configuration)
     }
 
