@@ -15,18 +15,17 @@ package struct API: IncomingHandler {
 
     /// - Parameters:
     ///   - now: the database's time; nil while it is unknown.
-    ///   - lookupsMax: connections that look-ups may use at once.
+    ///   - gate: what look-ups pass.
     package init(
         tokens: [APIToken], sources: [Source], subscriptionGroups: [SubscriptionGroup], lookup: HolderLookup,
-        queue: RecordQueue, bodyBytesMax: Int, lookupsMax: Int = APILimits.lookupsMax,
+        queue: RecordQueue, bodyBytesMax: Int, gate: Gate,
         now: @escaping @Sendable () -> Timestamp?, observe: @escaping Observer
     ) {
         access = Access(tokens)
         backend = Backend(
             sources: SourceChoice(sources), environments: EnvironmentChoice(sources),
             groups: Dictionary(firstOf: subscriptionGroups.map { ($0.name, $0.products) }),
-            lookup: lookup, gate: Gate(lookupsMax: lookupsMax, waitingMax: APILimits.waitingMax), queue: queue,
-            clock: BackendClock(now))
+            lookup: lookup, gate: gate, queue: queue, clock: BackendClock(now))
         self.bodyBytesMax = bodyBytesMax
         self.observe = observe
     }

@@ -4,8 +4,8 @@ internal import Vocabulary
 
 /// Limits concurrent look-ups and lets the rest wait in turn, so that many requests do not take the connections that
 /// recording needs. A request that finds the queue full, or that waits longer than its answer may take, is answered
-/// 503.
-final class Gate: Sendable {
+/// 503. A daemon has one, over all reloads: look-ups of before a reload still have their connections.
+package final class Gate: Sendable {
     private struct Waiter {
         let since: ContinuousClock.Instant
         let continuation: CheckedContinuation<Bool, Never>
@@ -19,6 +19,11 @@ final class Gate: Sendable {
     private let state: Mutex<State>
     private let waitingMax: Int
     private let patience: Duration
+
+    /// - Parameter connections: of the pool that look-ups use.
+    package convenience init(ofConnections connections: Int) {
+        self.init(lookupsMax: APILimits.lookups(ofConnections: connections), waitingMax: APILimits.waitingMax)
+    }
 
     /// - Parameter patience: how long an answer is awaited.
     init(lookupsMax: Int, waitingMax: Int, patience: Duration = APILimits.answerTimeout) {

@@ -69,8 +69,9 @@ struct ClusterPaths: Sendable {
         return .failed("reach", path, code)
     }
 
-    /// As root, chowns to the account a directory that holds only a cluster and the daemon's lock; the administrator
-    /// must make any other searchable. Checked by running test(1) as that user, which respects ACLs and mounts too.
+    /// As root, chowns to the account a directory that holds only a cluster and what the daemon itself keeps there for
+    /// its next start (`daemon.lock`, `serving`); the administrator must make any other searchable. Checked by running
+    /// test(1) as that user, which respects ACLs and mounts too.
     private func makeSearchable(for account: Account) async throws(ClusterError) {
         guard account.switches else {
             guard access(directory, R_OK | W_OK | X_OK) == 0 else { throw .failed("write in", directory, errno) }
@@ -80,7 +81,9 @@ struct ClusterPaths: Sendable {
         for ancestor in Files.ancestors(of: directory).dropLast() where await !Self.canSearch(ancestor, account) {
             throw .unsearchable(directory: ancestor, account: account.name)
         }
-        let isOurs = (Files.entries(directory) ?? [""]).allSatisfy { $0.hasPrefix("cluster") || $0 == "daemon.lock" }
+        let isOurs = (Files.entries(directory) ?? [""]).allSatisfy { name in
+            name.hasPrefix("cluster") || ["daemon.lock", "serving"].contains(name)
+        }
         guard isOurs, lchown(directory, account.userID, account.groupID) == 0,
             await Self.canSearch(directory, account)
         else { throw .unsearchable(directory: directory, account: account.name) }

@@ -34,7 +34,9 @@ enum SecretReference: Sendable, Hashable {
             // A name that may be a secret by mistake is not repeated.
             return "posthouse secret add \(SecretName.isValid(name) ? name : "NAME") stores it and hands it over"
         case .environment:
-            return "Environment= or EnvironmentFile= below [Service] sets it (systemctl edit posthouse)"
+            // A process keeps the environment that it was started with.
+            return "Environment= or EnvironmentFile= below [Service] sets it, from a restart on "
+                + "(systemctl edit posthouse)"
         case .file: return "write the secret into it, or correct the path"
         }
     }

@@ -55,8 +55,9 @@ package enum DaemonConfigurationFindings {
                         + "another address or in another format")
         }
         if section.hasPrefix(Configuration.sourcePrefix) {
-            // A host may have an address and sources of its own.
-            return lacks(.note, isOne ? "it answers its webhooks 404" : "they answer its webhooks 404", do: advice)
+            // A host may have an address of its own, but its API answers for all. It has no `leeway` of this source.
+            let consequence = isOne ? "it answers its webhooks 404, and its" : "they answer its webhooks 404, and their"
+            return lacks(.wrong, "\(consequence) API ends no access of it by the clock", do: advice)
                 + differs("what is recorded depends on which of them takes it in", do: advice)
         }
         return lacks(

@@ -24,11 +24,13 @@ package struct SpoolFacts: Sendable {
     package let disk: DiskSpace?
     /// What of the disk stays free, in bytes.
     package let headroomBytes: Int
+    /// What waits in the spool of the daemon's last start, where that is another, as a text; nil: nothing.
+    package let former: String?
 
     package init(
         directory: String, bytesMax: Int, sources: [String], isVisible: Bool, isWritable: Bool = true, webhooks: Int,
         unreadable: Int, oldestMilliseconds: Int64?, unconfigured: [String], damaged: Int, disk: DiskSpace?,
-        headroomBytes: Int
+        headroomBytes: Int, former: String? = nil
     ) {
         self.directory = directory
         self.bytesMax = bytesMax
@@ -42,6 +44,7 @@ package struct SpoolFacts: Sendable {
         self.damaged = damaged
         self.disk = disk
         self.headroomBytes = headroomBytes
+        self.former = former
     }
 }
 
@@ -51,7 +54,19 @@ package enum SpoolFindings {
     private static let longMilliseconds: Int64 = 300_000
 
     /// Nothing where no source spools and nothing waits.
-    package static func of(_ spool: SpoolFacts) -> [DoctorFinding] {
+    package static func of(_ spool: SpoolFacts) -> [DoctorFinding] { ofFormer(spool) + ofCurrent(spool) }
+
+    private static func ofFormer(_ spool: SpoolFacts) -> [DoctorFinding] {
+        guard let former = spool.former else { return [] }
+        return [
+            DoctorFinding(
+                .spool, .wrong, former,
+                do: "keep that disk; before the next start let it be recorded, or move it (posthouse-operate(7), "
+                    + "\"Service\")")
+        ]
+    }
+
+    private static func ofCurrent(_ spool: SpoolFacts) -> [DoctorFinding] {
         if spool.sources.isEmpty, spool.webhooks == 0, spool.damaged == 0, spool.unreadable == 0 { return [] }
         guard spool.isVisible else {
             return [
@@ -105,7 +120,8 @@ package enum SpoolFindings {
                     .spool, .wrong,
                     "\(BytesText.write(disk.availableBytes)) are left for \(spool.directory), and "
                         + "\(BytesText.write(spool.headroomBytes)) stay free: it would take no webhook",
-                    do: "make room, or let [spool] directory name another disk"))
+                    do: "make room, or let [spool] directory name another disk and move what waits "
+                        + "(posthouse-operate(7), \"Service\")"))
         }
         guard found.isEmpty else { return found }
         return [

@@ -87,6 +87,16 @@ package enum DurableFile {
         throw Failure(operation: "write", path: path, errorNumber: failure)
     }
 
+    /// Writes a file in place of the one that may be there: who reads it finds one of the two, whole. It is durable
+    /// when this returns. What failed may leave `PATH.new`, which the next call removes.
+    package static func replace(_ path: String, with bytes: [UInt8]) throws(Failure) {
+        let new = path + ".new"
+        try remove(new)
+        try write(bytes, to: new)
+        try move(new, to: path)
+        if let parent = parent(of: path) { try sync(folder: parent) }
+    }
+
     /// - Parameter bytesMax: a larger file is read to one byte beyond it.
     package static func read(_ path: String, bytesMax: Int) throws(Failure) -> [UInt8] {
         let descriptor = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)

@@ -115,16 +115,17 @@ enum DatabaseAccess {
     /// - Parameters:
     ///   - direct: where a session of one's own can be had; the schema is migrated there.
     ///   - isDeclared: as for `Durability.unsafeServer`.
-    ///   - moved: a private cluster whose ledger must be there: otherwise it is refused, and nothing is changed.
+    ///   - admit: called before anything is changed; what it throws refuses the database.
     ///   - onWait: as for `Migrator.migrate`.
     static func prepare(
         _ settings: ConnectionSettings, direct: DirectConnection = .sameAsOthers, isDeclared: Bool = false,
-        moved: EmbeddedLedger.Moved? = nil, onWait: @Sendable (MigrationError) -> Void = { _ in }
+        admit: @Sendable (ConnectionSettings) async throws -> Void = { _ in },
+        onWait: @Sendable (MigrationError) -> Void = { _ in }
     ) async throws -> (from: Int, to: Int) {
         if settings.pooling == .session, try await PoolerProbe.findsPooler(settings) {
             throw Complaint("\(Durability.Refusal.pooled)")
         }
-        if let moved { try await EmbeddedLedger.refuseUnlessLedger(moved, settings) }
+        try await admit(settings)
         switch direct {
         case .sameAsOthers: return try await migrate(settings, isDeclared, onWait)
         case .none:

@@ -13,7 +13,7 @@ enum EmbeddedLedger {
         throw Complaint(
             """
             the private cluster in \(directory) was moved at \(mark.at) to \(mark.target): let [database] url name that \
-            database; to begin anew with an empty ledger remove \(directory)/cluster and \(ClusterMove.path(in: directory))
+            database; to begin anew with an empty ledger: \(removing(directory))
             """, code: Exit.configuration)
     }
 
@@ -28,7 +28,7 @@ enum EmbeddedLedger {
             there is no private cluster in \(directory), which [embedded] directory names, but one in \(state): if the first is \
             on a disk of its own, mount it; if the second is another daemon's, give this unit a StateDirectory= of its own; \
             otherwise move it while posthouse.socket and posthouse are stopped (posthouse-operate(7), "Service"); to begin \
-            with an empty ledger, and lose who has access to what, mv \(state)/cluster \(state)/cluster.left
+            with an empty ledger, and lose who has access to what, \(movingAway(state))
             """, code: Exit.configuration)
     }
 
@@ -49,7 +49,7 @@ enum EmbeddedLedger {
             [database] url names another database, but the private cluster in \(directory) holds a ledger that was not \
             moved there (\(unsettled) unsettled \(unsettled == 1 ? "delivery" : "deliveries"), \(quarantined) in \
             quarantine): posthouse migrate --from-embedded moves all of it; to begin with an empty ledger instead, and \
-            lose who has access to what, move the private cluster away: mv \(directory)/cluster \(directory)/cluster.left
+            lose who has access to what, move the private cluster away: \(movingAway(directory))
             """, code: Exit.configuration)
     }
 
@@ -69,8 +69,17 @@ enum EmbeddedLedger {
             """
             the private cluster in \(directory) was moved at \(mark.at) to \(mark.target), but [database] url \
             (\(settings)) leads to a database without a ledger: let it lead to where the ledger is, or restore a backup \
-            there; to begin anew with an empty ledger remove \(directory)/cluster and \(ClusterMove.path(in: directory))
+            there; to begin anew with an empty ledger: \(removing(directory))
             """, code: Exit.configuration)
+    }
+
+    /// The commands of a new beginning where a private cluster was moved, and where one is left behind.
+    private static func removing(_ directory: String) -> String {
+        "rm -rf \(directory)/cluster \(ClusterMove.path(in: directory))\(ServingFile.removal)"
+    }
+
+    private static func movingAway(_ directory: String) -> String {
+        "mv \(directory)/cluster \(directory)/cluster.left\(ServingFile.removal)"
     }
 
     /// A private cluster whose ledger was moved.

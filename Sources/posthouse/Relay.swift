@@ -1,3 +1,4 @@
+import API
 import Configuration
 import HTTPClient
 import HTTPServer
@@ -139,11 +140,15 @@ final class Relay: Sendable {
         let overdue = OverdueReading(pool: pool)
         self.spool = spool
         let spooling = RelaySpool(spool, beside: pool)
+        // Of the pool as it is: another size takes a restart.
+        let connections = configuration.database.poolConnections
+        let gate = Gate(ofConnections: connections)
+        let lookups = Enricher.Lookups(TokenLookup(pool: pool), connections: connections)
         let makeHandlers = { @Sendable [pool, recordQueue] configuration in
             OpenListeners.Handlers(
                 configuration, pool: pool, reading: reading, overdue: overdue, queue: recordQueue, recorder: recorder,
-                stores: clients.stores, disk: disk, spooling: spooling, registration: registration, clock: clock,
-                observatory: observatory)
+                gate: gate, lookups: lookups, stores: clients.stores, disk: disk, spooling: spooling,
+                registration: registration, clock: clock, observatory: observatory)
         }
         if let early {
             openListeners = early.openListeners

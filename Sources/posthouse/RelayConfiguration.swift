@@ -46,9 +46,9 @@ extension OpenListeners.Handlers {
     /// Makes the handlers, at the start and at each reload.
     init(
         _ configuration: Configuration, pool: Pool, reading: FiguresReading, overdue: OverdueReading,
-        queue: RecordQueue,
-        recorder: Recorder, stores: StoreClients, disk: DiskWatching, spooling: RelaySpool,
-        registration: Registration, clock: DatabaseClock, observatory: Observatory
+        queue: RecordQueue, recorder: Recorder, gate: Gate, lookups: Enricher.Lookups, stores: StoreClients,
+        disk: DiskWatching, spooling: RelaySpool, registration: Registration, clock: DatabaseClock,
+        observatory: Observatory
     ) {
         let observe = observatory.observer
         observatory.expect(
@@ -57,18 +57,15 @@ extension OpenListeners.Handlers {
         stores.adopt(configuration.sources)
         let leeways = Leeways(configuration.sources)
         overdue.adopt(leeways)
-        let connections = configuration.database.poolConnections
         ingest = Ingest(
-            sources: configuration.sources, stores: stores,
-            lookups: Enricher.Lookups(TokenLookup(pool: pool), connections: connections), queue: queue,
+            sources: configuration.sources, stores: stores, lookups: lookups, queue: queue,
             spooling: spooling.fallback, bodyBytesMax: bodyBytesMax, now: ThisProcess.now, observe: observe)
         spooling.drain.adopt(ingest)
         api = API(
             tokens: configuration.apiTokens, sources: configuration.sources,
             subscriptionGroups: configuration.subscriptionGroups,
             lookup: HolderLookup(pool: pool, leeways: leeways), queue: queue,
-            bodyBytesMax: bodyBytesMax,
-            lookupsMax: APILimits.lookups(ofConnections: connections), now: { clock.now }, observe: observe)
+            bodyBytesMax: bodyBytesMax, gate: gate, now: { clock.now }, observe: observe)
         operations = Operations(
             pool: pool, reading: reading, overdue: overdue, registration: registration, observatory: observatory,
             recording: recorder.figures, health: recorder.health, recordQueue: queue,

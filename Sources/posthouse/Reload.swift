@@ -170,7 +170,10 @@ struct Reload {
             if !names.isEmpty { parts.append("\(what) \(names.sorted().joined(separator: ", "))") }
         }
         list("added integration", lanes.added.map(\.integration.name))
-        list("changed integration", lanes.changed.map(\.integration.name))
+        let former = Dictionary(firstOf: old.integrations, by: \.name)
+        // The others were replaced for a file, which may hold something else by now.
+        let changed = lanes.changed.filter { former[$0.integration.name] != $0.integration }
+        list("changed integration", changed.map(\.integration.name))
         list("removed integration", lanes.removed.map(\.integration.name))
         let known = Dictionary(firstOf: old.sources, by: \.name)
         let names = Set(new.sources.map(\.name))
@@ -190,8 +193,10 @@ struct Reload {
         list("due now: what waits for", mended.filter { !paused.contains($0.row) }.map(\.integration.name))
         list(
             "paused until posthouse resume:",
-            (lanes.added + lanes.changed).filter { paused.contains($0.row) }.map(\.integration.name))
+            (lanes.added + changed).filter { paused.contains($0.row) }.map(\.integration.name))
         if parts.isEmpty { parts.append("nothing differs from the one before") }
+        let alike = lanes.changed.filter { former[$0.integration.name] == $0.integration }
+        list("ca_file read again:", alike.map(\.integration.name))
         let due = new.dueAtRestart(since: started)
         if !due.isEmpty { parts.append("due at the next restart: \(due.joined(separator: ", "))") }
         summary = parts.joined(separator: "; ")

@@ -1,3 +1,4 @@
+import Configuration
 import Ledger
 import NIOCore
 import NIOPosix
@@ -50,8 +51,7 @@ struct SelfCheck: Sendable {
                     + (relay.recordingHealth.refusal.map { "; webhooks cannot be stored and are answered 503: \($0)" }
                         ?? "")
             } else {
-                "; the database is out of reach: webhooks are answered 503"
-                    + (relay.spool.current == nil ? "" : ", or spooled")
+                "; the database is out of reach: webhooks are answered 503" + (isSpooling ? ", or spooled" : "")
             }
         let spooled = relay.spool.current?.figures.webhooks ?? 0
         let waiting =
@@ -60,6 +60,11 @@ struct SelfCheck: Sendable {
         let held = relay.dispatchBuffer.heldCount
         return "serving \(relay.listens); \(held) deliveries in hand, \(relay.recordQueue.depth) webhooks being stored"
             + database + waiting + (relay.reloader.live.refusal.map { "; the last reload was refused: \($0)" } ?? "")
+    }
+
+    /// A spool that was opened stays open, also when the last source has given it up.
+    private var isSpooling: Bool {
+        relay.spool.current != nil && relay.reloader.live.current.sources.contains(where: \.spools)
     }
 
     /// Which thread does not answer, as a text; nil if all do.

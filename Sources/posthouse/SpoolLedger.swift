@@ -13,13 +13,14 @@ enum SpoolLedger {
     static func claim(_ directory: String, for ledger: LedgerMark) throws {
         let path = path(in: directory)
         switch try former(path) {
-        case nil: try? write(ledger, path, in: directory)
+        // Where it fails, for want of room, nothing is known of the ledger, as before the first.
+        case nil: try? DurableFile.replace(path, with: Array(ledger.text.utf8))
         case ledger.text: break
         default:
             let waiting = try SpoolFile.all(in: directory)
             guard waiting.isNothing else { throw refusal(waiting.files.count, directory) }
             try DurableFile.remove(path)
-            try? write(ledger, path, in: directory)
+            try? DurableFile.replace(path, with: Array(ledger.text.utf8))
         }
     }
 
@@ -38,15 +39,6 @@ enum SpoolLedger {
             if error.isMissing { return nil }
             throw error
         }
-    }
-
-    /// Where it fails, for want of room, nothing is known of the ledger, as before the first.
-    private static func write(_ ledger: LedgerMark, _ path: String, in directory: String) throws {
-        let new = path + ".new"
-        try DurableFile.remove(new)
-        try DurableFile.write(Array(ledger.text.utf8), to: new)
-        try DurableFile.move(new, to: path)
-        try DurableFile.sync(folder: directory)
     }
 
     private static func refusal(_ waiting: Int, _ directory: String) -> Complaint {

@@ -46,6 +46,12 @@ enum ThisProcess {
     static var unitStateDirectory: String? {
         StateDirectory.ofUnit { name in getenv(name).map { String(cString: $0) } }
     }
+
+    /// The daemon's state directory, as far as a command beside it can tell.
+    static var stateDirectory: String {
+        StateDirectory.resolve(
+            environment: SecretReader.system.environment, isRoot: geteuid() == 0, owns: SecretReader.system.owns)
+    }
 }
 
 extension StateLock.Mark {

@@ -54,7 +54,7 @@ import Vocabulary
         (
             "{ env = \"UNSET\" }",
             "4:10 the environment variable `UNSET` cannot be read: it is not set; Environment= or EnvironmentFile= below "
-                + "[Service] sets it (systemctl edit posthouse)"
+                + "[Service] sets it, from a restart on (systemctl edit posthouse)"
         ),
         ("{ env = \"EMPTY\" }", "4:10 the environment variable `EMPTY` is empty; `secret` needs a secret"),
         (

@@ -67,22 +67,24 @@ struct DaemonConfigurationFindingsTests {
         #expect(found.first?.text.hasPrefix("1 of 4 daemons has no integration crm") == true)
     }
 
-    @Test("A source that daemons have in several ways is wrong; one that some do not have is a note")
+    @Test("A source that daemons have in several ways is wrong, and so is one that some do not have: their API errs")
     func sources() {
         let both = ["source play": "b", "source shop": "a"]
         let one = ["source shop": "a"]
         #expect(
             Self.found(both, one) == [
                 DoctorFinding(
-                    .configuration, .note, "1 of 2 daemons has no source play: it answers its webhooks 404",
-                    do: Self.remedy)
+                    .configuration, .wrong,
+                    "1 of 2 daemons has no source play: it answers its webhooks 404, and its API ends no access of it "
+                        + "by the clock", do: Self.remedy)
             ])
         #expect(
             Self.found(one, both, one).map(\.text) == [
-                "2 of 3 daemons have no source play: they answer its webhooks 404"
+                "2 of 3 daemons have no source play: they answer its webhooks 404, and their API ends no access of it "
+                    + "by the clock"
             ])
         let differing = Self.found(["source shop": "a"], ["source shop": "b"], [:])
-        #expect(differing.map(\.state) == [.note, .wrong])
+        #expect(differing.map(\.state) == [.wrong, .wrong])
         #expect(
             differing.last
                 == DoctorFinding(

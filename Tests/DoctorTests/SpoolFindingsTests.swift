@@ -9,13 +9,14 @@ struct SpoolFindingsTests {
     private static func facts(
         sources: [String] = ["apphud"], isVisible: Bool = true, isWritable: Bool = true, webhooks: Int = 0,
         age: Int64? = nil, unconfigured: [String] = [], damaged: Int = 0, unreadable: Int = 0,
-        available: Int = 50 << 30
+        available: Int = 50 << 30, former: String? = nil
     ) -> SpoolFacts {
         SpoolFacts(
             directory: "/s", bytesMax: 1 << 30, sources: sources, isVisible: isVisible, isWritable: isWritable,
             webhooks: webhooks, unreadable: unreadable, oldestMilliseconds: age, unconfigured: unconfigured,
             damaged: damaged,
-            disk: DiskSpace(sizeBytes: 100 << 30, availableBytes: available), headroomBytes: 1 << 30)
+            disk: DiskSpace(sizeBytes: 100 << 30, availableBytes: available), headroomBytes: 1 << 30,
+            former: former)
     }
 
     @Test("Nothing is said where no source spools and nothing waits")
@@ -34,6 +35,8 @@ struct SpoolFindingsTests {
             (facts(available: (1 << 30) - 1), [.wrong]),
             (facts(sources: [], damaged: 1, available: 0), [.wrong]), (facts(available: 1 << 30), [.fine]),
             (facts(isWritable: false), [.wrong]), (facts(sources: [], isWritable: false, webhooks: 1, age: 1), [.note]),
+            (facts(sources: [], former: "2 webhooks wait elsewhere"), [.wrong]),
+            (facts(former: "2 webhooks wait elsewhere"), [.wrong, .fine]),
         ])
     func states(_ facts: SpoolFacts, _ expected: [DoctorFinding.State]) {
         let found = SpoolFindings.of(facts)

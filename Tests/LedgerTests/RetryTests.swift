@@ -87,6 +87,29 @@ struct RetryTests {
         }
     }
 
+    @Test(
+        "After a reload: what a session was ended at, counting or making due, goes on with the next one",
+        arguments: ["ACCESS EXCLUSIVE", "SHARE"])
+    func sessionEnded(lock: String) async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await waiting(3, in: ledger)
+            let route = try #require(daemon.routes.current.all.first { $0.integration.name == "one" })
+            // Whoever only reads is let in by the second.
+            try await ledger.holding(
+                { session throws(DatabaseError) in try session.script("LOCK TABLE deliveries IN \(lock) MODE") },
+                { await daemon.queue.tryNow([route]) },
+                meanwhile: {
+                    try ledger.psql(
+                        """
+                        SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                        WHERE datname = current_database() AND wait_event_type = 'Lock'
+                        """)
+                })
+            #expect(try ledger.psql(Self.due) == "one|3|0|3\ntwo|0|6|0")
+            #expect(daemon.log.warnings == [])
+        }
+    }
+
     @Test("An open breaker probes at once, once; one that is probing is left alone")
     func breaker() async throws {
         try await TestLedger.run { ledger in

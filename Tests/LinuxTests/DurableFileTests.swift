@@ -58,6 +58,17 @@ import Testing
         }
     }
 
+    @Test func replacesAFileAndWhatAnEarlierCallHasLeft() throws {
+        try withFolder { root in
+            try DurableFile.replace(root + "/one", with: [1])
+            try DurableFile.write([2], to: root + "/one.new")
+            try DurableFile.replace(root + "/one", with: [3])
+            #expect(try DurableFile.read(root + "/one", bytesMax: 9) == [3])
+            #expect(try DurableFile.files(of: root).map(\.name) == ["one"])
+            #expect(throws: DurableFile.Failure.self) { try DurableFile.replace(root + "/none/one", with: [1]) }
+        }
+    }
+
     @Test func overwritesNothingAndLeavesNothingHalf() throws {
         try withFolder { root in
             try DurableFile.write([1], to: root + "/one")

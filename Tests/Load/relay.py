@@ -75,6 +75,8 @@ class Relay:
         arguments = [str(self.binary), "serve", "--config", str(self.configuration)]
         state = self.scratch.path / "posthouse.state"
         state.mkdir(exist_ok=True)
+        # What a relay before it served: many begin with an empty database, on purpose.
+        (state / "serving").unlink(missing_ok=True)
         # As the unit has it.
         self.process = Process(self.scratch, "posthouse", arguments,
                                environment={"SWIFT_BACKTRACE": "enable=no", "STATE_DIRECTORY": str(state),

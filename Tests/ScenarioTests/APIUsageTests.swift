@@ -149,6 +149,40 @@ import Vocabulary
         #expect(eventually { receiver.count == 3 })
     }
 
+    @Test("A reload with a larger pool, which is due at a restart: look-ups leave webhooks their connection")
+    func poolDueAtRestart() throws {
+        let relay = try Relay.running([], connections: 2)
+        defer { relay.end() }
+        let file = try String(contentsOfFile: relay.configuration, encoding: .utf8)
+        try relay.directory.write("posthouse.toml", file.replacing("pool = 2", with: "pool = 8"))
+        let reloaded = try relay.reload()
+        #expect(reloaded.contains("due at the next restart: [database] pool"), "\(reloaded)")
+
+        // What is recorded here does not touch this table.
+        let database = try relay.database
+        let holder = try ChildProcess([
+            TestCluster.psql, "-X", "-q", "-d", database.connectionString, "-c",
+            "BEGIN; LOCK TABLE transfers IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(600)",
+        ])
+        defer { holder.signal(SIGKILL) }
+        let locks = "SELECT count(*) FROM pg_locks WHERE relation = 'transfers'::regclass AND "
+        let held = locks + "granted AND mode = 'AccessExclusiveLock'"
+        #expect(try eventually { try database.value(held) == "1" })
+        let isOver = Monitor(false)
+        defer { isOver.change { $0 = true } }
+        for _ in 0..<8 {
+            Thread.detachNewThread {
+                while !isOver.read({ $0 }) { _ = try? relay.askOnce("GET", "/v1/transfers?user_id=u") }
+            }
+        }
+        let waiting = locks + "NOT granted"
+        #expect(try eventually { try database.value(waiting) != "0" })
+        for number in 0..<10 {
+            #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_\(number)")) == 200)
+            #expect(try database.value(waiting) != "2", "a look-up for each connection")
+        }
+    }
+
     @Test("Two connections, twenty readers without a pause: each is answered beside webhooks, each webhook stored")
     func fewConnections() throws {
         let relay = try Relay.running([], settings: "", connections: 2)

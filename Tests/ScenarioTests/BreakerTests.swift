@@ -163,6 +163,28 @@ import Vocabulary
         print("two daemons: busiest second \(busiest)")
     }
 
+    @Test("A lane that a reload replaces during its probe leaves the next one to its successor, without waiting for it")
+    func replacedDuringProbe() throws {
+        let receiver = try Receiver { _ in .status(503) }
+        let settings = ["timeout": #""120s""#, "order": #""none""#]
+        let relay = try Relay.running([.init("backend", receiver, settings)])
+        defer { relay.end() }
+        let database = try relay.database
+        let connection = relay.source().connect()
+        for number in 0..<40 { #expect(connection.store(Self.webhook(number))) }
+        #expect(try eventually { try database.count("breakers") == 1 })
+        let since = try database.value("SELECT clock_timestamp()")
+        receiver.answer { _ in .hang }
+        let probing = "probed_by IS NOT NULL AND probed_at > '\(since)'"
+        #expect(try eventually { try database.count("breakers", where: probing) == 1 })
+        try relay.configure([.init("backend", receiver, settings.merging(["concurrency": "3"]) { $1 })])
+        let reloaded = try relay.reload()
+        #expect(reloaded.contains("changed integration backend") && !reloaded.contains("due now"), "\(reloaded)")
+        receiver.answer { _ in .ok }
+        // The probe that hangs has a hundred seconds left.
+        #expect(receiver.waitForAccepted(1, 90))
+    }
+
     @Test("Messages that fail by themselves do not keep the breaker open for the others")
     func badMessages() throws {
         let receiver = try Receiver { request in

@@ -250,6 +250,25 @@ import Vocabulary
         #expect(mended.waitForAccepted(1))
     }
 
+    @Test("With ca_file an integration is listed as changed where a value differs; else the file is read again")
+    func authorities() throws {
+        let receiver = try Receiver()
+        let directory = try ScratchDirectory()
+        defer { directory.remove() }
+        let authority = try CertificateAuthority("authority", in: directory)
+        let file = try directory.write("trusted.pem", authority.pem)
+        let trusted = ["ca_file": "\"\(file)\""]
+        let relay = try Relay.running([.init("backend", receiver, trusted)])
+        defer { relay.end() }
+        let same = try relay.reload()
+        #expect(same.contains("nothing differs from the one before; ca_file read again: backend"), "\(same)")
+        try relay.configure([.init("backend", receiver, trusted.merging(["concurrency": "3"]) { $1 })])
+        let changed = try relay.reload()
+        #expect(changed.contains("changed integration backend") && !changed.contains("read again"), "\(changed)")
+        #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
+        #expect(receiver.waitForAccepted(1))
+    }
+
     @Test("A broken file changes nothing and says what is wrong and where; what needs a restart is named")
     func broken() throws {
         let receiver = try Receiver()

@@ -23,6 +23,8 @@ import Testing
 
         let other = try cluster.createDatabase()
         try lead(to: other)
+        // Without a ledger it would be refused for that.
+        #expect(try relay.command("migrate", "--config", relay.configuration).end == .exited(0))
         let refused = try relay.launch()
         #expect(refused.waitForEnd(180) == .exited(78))
         #expect(refused.errors.contains { $0.contains("2 webhooks wait") && $0.contains("another ledger") })

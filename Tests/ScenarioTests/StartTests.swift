@@ -146,6 +146,7 @@ import Vocabulary
         for _ in 0..<4 where !isMet {
             #expect(relay.stop() == .exited(0), "\(child.errors)")
             try FileManager.default.removeItem(atPath: state)
+            try? FileManager.default.removeItem(atPath: relay.directory.path + "/serving")
             child = try relay.launch()
             isMet = isBeingMade(by: child)
         }

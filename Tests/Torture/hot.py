@@ -95,6 +95,8 @@ class HotBed:
         self.settings = Settings(self.server.url(DATABASE), {"permanent": "[400]", "concurrency": "64"},
                                  {"statement_timeout": '"10s"'}, tables=self.tables)
         self.daemon = Daemon(scratch, binary, secrets, self.settings, [self.receiver])
+        # Each dimension begins with an empty database, on purpose.
+        (self.daemon.state / "serving").unlink(missing_ok=True)
         self.made = 0
 
     async def run(self) -> HotResult:

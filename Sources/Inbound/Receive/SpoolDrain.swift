@@ -23,8 +23,8 @@ package struct SpoolDrain: Sendable {
             var resumesAfter: [String: SpoolFile] = [:]
             for await _ in spool.arrivals {
                 while spool.figures.webhooks > 0, (try? await Task.sleep(for: pause)) != nil {
-                    guard mayRecord(), let ingest = ingest.current else { continue }
-                    let isProgress = await pass(over: spool, by: ingest, after: &resumesAfter)
+                    guard mayRecord() else { continue }
+                    let isProgress = await pass(over: spool, after: &resumesAfter)
                     pause = isProgress ? Limits.spoolRetry.lowerBound : min(pause * 2, Limits.spoolRetry.upperBound)
                 }
                 pause = Limits.spoolRetry.lowerBound
@@ -33,16 +33,15 @@ package struct SpoolDrain: Sendable {
         }
     }
 
-    /// Tries files, each at most once.
+    /// Tries files, each at most once. A pass over a full spool takes long: each batch is recorded by the configuration
+    /// of its time.
     /// - Parameter after: of the pass before, and for the next one.
     /// - Returns: whether anything was recorded.
-    private func pass(
-        over spool: Spool, by ingest: Ingest, after resumesAfter: inout [String: SpoolFile]
-    ) async -> Bool {
+    private func pass(over spool: Spool, after resumesAfter: inout [String: SpoolFile]) async -> Bool {
         var pass = SpoolPass(await spool.files(), after: resumesAfter)
         defer { resumesAfter = pass.resumesAfter }
         var isProgress = false
-        while !Task.isCancelled {
+        while !Task.isCancelled, let ingest = ingest.current {
             let batch = pass.next(serves: ingest.serves)
             if batch.isEmpty { break }
             let webhooks = await spool.read(batch)

@@ -43,6 +43,18 @@ package struct Retry: Sendable {
         }
     }
 
+    /// All of some integrations, for a daemon that reports nothing of it: what `look` counts besides takes long where
+    /// much waits.
+    fileprivate static func ofAll(_ integrations: [Int32], in pool: Pool) async throws(DatabaseError) -> Retry {
+        let later = try await pool.withSession { session throws(DatabaseError) in
+            try session.run(RetryStatements.later, integrations.sorted())
+        }
+        let counts = Dictionary(firstOf: later.map { integration, count in (integration, count) })
+        // Also those without any: what is due waits for the probe of an open breaker.
+        let left = Dictionary(firstOf: integrations.map { ($0, counts[$0] ?? 0) })
+        return Retry(message: nil, waiting: [], left: left)
+    }
+
     package var isDone: Bool { left.isEmpty }
 
     /// Makes one step of deliveries due. The first of an integration lets its breaker probe at once, if it is open.
@@ -75,14 +87,37 @@ package struct Retry: Sendable {
 
 extension Queue {
     /// Tries now what waits for integrations whose lanes were replaced by a reload. What the old lanes have under way
-    /// waits for its gap if it fails. If this fails, all of it is tried when it would have been.
+    /// waits for its gap if it fails. While the database is away or slow this goes on, until it is cancelled: the reload
+    /// has said that all of it is due.
     package func tryNow(_ integrations: [RoutedIntegration]) async {
         if integrations.isEmpty { return }
-        do {
-            guard var retry = try await Retry.start(integrations.map(\.row), message: nil, in: pool) else { return }
-            while !retry.isDone { _ = try await retry.step(in: pool, replacingProbeOf: registration.id) }
-        } catch {
-            report(error, doing: "making due what waits for an integration that was changed (posthouse retry does it)")
+        let names = integrations.map(\.integration.name).sorted().joined(separator: ", ")
+        var retry: Retry?
+        var pause = Limits.reconnectBackoff.lowerBound
+        var isSlow = false
+        while !Task.isCancelled {
+            do throws(DatabaseError) {
+                if retry == nil { retry = try await Retry.ofAll(integrations.map(\.row), in: pool) }
+                while retry?.isDone == false {
+                    _ = try await retry?.step(in: pool, replacingProbeOf: registration.id)
+                    pause = Limits.reconnectBackoff.lowerBound
+                }
+                return
+            } catch {
+                guard error.isTemporary else {
+                    return observe(
+                        .warning(
+                            "what waits for \(names) is not due now, as the reload has said, but when it would have been "
+                                + "(posthouse retry makes it due): \(error)"))
+                }
+                // The pool logs that the database is out of reach.
+                if error.isStatementTimeout, !isSlow {
+                    observe(.warning("making due what waits for \(names) takes long, and goes on: \(error)"))
+                    isSlow = true
+                }
+            }
+            try? await Task.sleep(for: pause)
+            pause = min(pause * 2, Limits.reconnectBackoff.upperBound)
         }
     }
 }
@@ -97,6 +132,15 @@ enum RetryStatements {
         FROM deliveries WHERE integration = ANY ($1) AND ($2 IS NULL OR message = $2)
         GROUP BY integration ORDER BY integration
         """, row: Retry.Waiting.init)
+
+    /// What `look` calls `later`, by the index `deliveries_due` alone.
+    static let later = Statement<[Int32], (Int32, Int)>(
+        "retry_later",
+        """
+        SELECT integration, count(*) FROM deliveries
+        WHERE integration = ANY ($1) AND leased_by IS NULL AND NOT blocked AND due_at > now()
+        GROUP BY integration
+        """)
 
     struct Made {
         let id: Int64

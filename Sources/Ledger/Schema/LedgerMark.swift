@@ -19,6 +19,16 @@ package struct LedgerMark: Sendable, Hashable {
         try await pool.withSession { session throws(DatabaseError) in try read(on: session) }
     }
 
+    /// Whether a database has the tables of a ledger, be they empty.
+    package static func isThere(_ settings: ConnectionSettings) async throws(DatabaseError) -> Bool {
+        let connection = try await Connection.open(settings)
+        let isThere = try await connection.withSession { session throws(DatabaseError) in
+            try session.run(Migrator.exists, ()).first == true
+        }
+        await connection.close()
+        return isThere
+    }
+
     private static func read(on session: borrowing Session) throws(DatabaseError) -> LedgerMark {
         LedgerMark(madeAt: try session.run(statement, ()).first)
     }

@@ -80,6 +80,14 @@ struct Breaker {
 
     var isOpen: Bool { if case .open = state { true } else { false } }
 
+    /// Whether the others wait for the end of a probe of this lane.
+    var hasProbe: Bool {
+        switch state {
+        case .open(.granted), .open(.underWay), .open(.ended): true
+        case .closed, .open(.notDue), .open(.due): false
+        }
+    }
+
     // MARK: What may start
 
     /// Whether another attempt may start.

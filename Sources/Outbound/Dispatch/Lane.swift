@@ -200,7 +200,14 @@ final class Lane {
     /// - Parameter isGranted: nil: the database did not accept the action.
     private func actionEnded(isGranted: Bool?) {
         if let isGranted { state.actionDone(isGranted: isGranted, at: .now()) } else { state.actionFailed() }
-        if isRunning { pump() }
+        if isRunning { pump() } else if isStopping { giveProbeUp() }
+    }
+
+    /// Lets the successor of this lane send the next probe: this one's answer may be that of a former address. Where
+    /// the database does not answer, the next one comes when the time of this one is over.
+    private func giveProbeUp() {
+        guard state.hasProbe else { return }
+        Task { [queue, route] in try? await queue.endProbe(route.row) }
     }
 
     // MARK: Rate
@@ -272,6 +279,7 @@ final class Lane {
     func retire() {
         generation += 1
         stop()
+        giveProbeUp()
     }
 
     private func stop() {

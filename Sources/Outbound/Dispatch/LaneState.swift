@@ -118,6 +118,8 @@ struct LaneState {
         isAccepting ? breaker.nextAction(hasWaiting: !waiting.isEmpty) : nil
     }
 
+    var hasProbe: Bool { breaker.hasProbe }
+
     mutating func actionDone(isGranted: Bool = false, at now: NIODeadline) {
         breaker.done(isGranted: isGranted, at: now)
     }

@@ -37,7 +37,8 @@ struct MigrateCommand: AsyncParsableCommand {
             guard let own = direct.settings(settings) else { throw Complaint(DirectConnection.needed) }
             let isDeclared = configuration.database.durability == .declared
             let (from, to) = try await LedgerCommand.reaching(configuration, file) {
-                try await DatabaseAccess.prepare(settings, direct: direct, isDeclared: isDeclared) { Self.say($0) }
+                try await DatabaseAccess.prepare(
+                    settings, direct: direct, isDeclared: isDeclared, onWait: { Self.say($0) })
             }
             let outcome = try await LedgerCommand.reaching(configuration, file) {
                 try await DatabaseAccess.migrateIndexes(own)

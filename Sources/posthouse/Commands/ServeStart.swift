@@ -150,7 +150,9 @@ extension ServeCommand {
         servesEarly: @escaping @Sendable () -> Void
     ) async throws -> Running {
         let observe = observatory.observer
-        let cluster = try await privateCluster(configuration, observe)
+        let serving = ServingFile.ofUnit(observe)
+        try serving?.refuseToLeaveWebhooks(for: configuration.spool.directory)
+        let cluster = try await privateCluster(configuration, serving, observe)
         // Behind the cluster, which makes the directory that both lie in.
         let spool: SpoolOpening
         do {
@@ -159,6 +161,8 @@ extension ServeCommand {
             await cluster?.stop()
             throw error
         }
+        // Before the first webhook can be written there.
+        serving?.note(spool: configuration.spool.directory)
         // A private cluster is this daemon's own: it is there, or the start fails.
         let mayServeEarly = cluster == nil && spool.current != nil && configuration.sources.contains(where: \.spools)
         var early: EarlyService?
@@ -176,6 +180,12 @@ extension ServeCommand {
             let direct = try DirectConnection(configuration.database, as: configuration.database)
             let isDeclared = configuration.database.durability == .declared
             let moved = cluster == nil ? EmbeddedLedger.Moved(in: configuration.embedded.directory) : nil
+            let place: LastServed.Place =
+                cluster == nil ? .database("\(settings)") : .cluster(in: configuration.embedded.directory)
+            let admit: @Sendable (ConnectionSettings) async throws -> Void = { settings in
+                if let moved { try await EmbeddedLedger.refuseUnlessLedger(moved, settings) }
+                try await serving?.refuseToBegin(in: place, by: settings)
+            }
             // Taken once: a second try of this process would find it held.
             let lock = ThisProcess.stateLock(configuration)
             if isDeclared { observe(.warning(declaredDurability)) }
@@ -183,7 +193,7 @@ extension ServeCommand {
             var outage = Outage()
             while true {
                 let (from, to) = try await prepare(
-                    settings, direct, isDeclared: isDeclared, moved, configuration, path, &outage, observe,
+                    settings, direct, isDeclared: isDeclared, admit, configuration, path, &outage, observe,
                     mayServeEarly: mayServeEarly, serveEarly: serveEarly)
                 if from != to { observe(.migrated(from: from, to: to)) }
                 try Task.checkCancellation()
@@ -192,6 +202,9 @@ extension ServeCommand {
                         configuration: configuration, settings: settings, listeners: listeners, lock: lock,
                         spool: spool, early: early, observatory: observatory)
                     outage.logEnd(observe)
+                    serving?.note(
+                        LastServed.Ledger(mark: relay.reloader.ledger.text, place: place),
+                        spool: configuration.spool.directory, moved: moved)
                     return Running(relay: relay, cluster: cluster)
                 } catch let error as DatabaseError where mayServeEarly && error.isTemporary {
                     // Lost again, or it answers and takes nothing: it is a standby, or a primary without one.
@@ -230,7 +243,7 @@ extension ServeCommand {
         """
 
     private static func privateCluster(
-        _ configuration: Configuration, _ observe: @escaping Observer
+        _ configuration: Configuration, _ serving: ServingFile?, _ observe: @escaping Observer
     ) async throws -> PrivateCluster? {
         guard configuration.database.usesPrivateCluster else {
             try await EmbeddedLedger.refuseUnlessMoved(configuration.embedded.directory, observe)
@@ -240,6 +253,7 @@ extension ServeCommand {
         if let state = ThisProcess.unitStateDirectory {
             try EmbeddedLedger.refuseToBeginBeside(state, in: configuration.embedded.directory)
         }
+        try serving?.refuseToBegin(clusterIn: configuration.embedded.directory)
         _ = Notify.status("starting the private PostgreSQL cluster in \(configuration.embedded.directory)")
         return try await PrivateCluster.start(
             directory: configuration.embedded.directory, pool: configuration.database.poolConnections, observe: observe)
@@ -247,12 +261,13 @@ extension ServeCommand {
 
     /// Prepares the database, and waits for one that is still starting. A wrong setting fails at once.
     /// - Parameters:
-    ///   - moved: as for `DatabaseAccess.prepare`.
+    ///   - admit: as for `DatabaseAccess.prepare`.
     ///   - mayServeEarly: the daemon serves without the database and waits for as long as it takes, also for one that
     ///     is there and takes nothing yet, or whose tables others keep from being changed.
     ///   - serveEarly: called then, with the reason.
     private static func prepare(
-        _ settings: ConnectionSettings, _ direct: DirectConnection, isDeclared: Bool, _ moved: EmbeddedLedger.Moved?,
+        _ settings: ConnectionSettings, _ direct: DirectConnection, isDeclared: Bool,
+        _ admit: @escaping @Sendable (ConnectionSettings) async throws -> Void,
         _ configuration: Configuration, _ path: String, _ outage: inout Outage, _ observe: @escaping Observer,
         mayServeEarly: Bool, serveEarly: (_ reason: String) async throws -> Void
     ) async throws -> (from: Int, to: Int) {
@@ -260,7 +275,7 @@ extension ServeCommand {
         var deadline: ContinuousClock.Instant?
         while true {
             do {
-                return try await attempt(settings, direct, isDeclared: isDeclared, moved, observe) { reason in
+                return try await attempt(settings, direct, isDeclared: isDeclared, admit, observe) { reason in
                     if mayServeEarly {
                         try await serveEarly(reason)
                     } else {
@@ -289,7 +304,8 @@ extension ServeCommand {
     /// - Parameter waits: called, with the reason, when others keep the tables from being changed, or when it takes
     ///   longer than `preparationPatience`. What it throws ends the attempt.
     private static func attempt(
-        _ settings: ConnectionSettings, _ direct: DirectConnection, isDeclared: Bool, _ moved: EmbeddedLedger.Moved?,
+        _ settings: ConnectionSettings, _ direct: DirectConnection, isDeclared: Bool,
+        _ admit: @escaping @Sendable (ConnectionSettings) async throws -> Void,
         _ observe: @escaping Observer, waits: (_ reason: String) async throws -> Void
     ) async throws -> (from: Int, to: Int) {
         let (reasons, reason) = AsyncStream<String>.makeStream()
@@ -297,11 +313,11 @@ extension ServeCommand {
         let work = Task<(from: Int, to: Int), any Error> {
             defer { reason.finish() }
             return try await DatabaseAccess.prepare(
-                settings, direct: direct, isDeclared: isDeclared, moved: moved
-            ) { wait in
-                observe(.warning("\(wait); this daemon starts once they have ended"))
-                reason.yield("\(wait)")
-            }
+                settings, direct: direct, isDeclared: isDeclared, admit: admit,
+                onWait: { wait in
+                    observe(.warning("\(wait); this daemon starts once they have ended"))
+                    reason.yield("\(wait)")
+                })
         }
         defer { work.cancel() }
         let impatience = Task {

@@ -119,8 +119,7 @@ struct Examination {
         if let configuration = outcome.configuration {
             directory = configuration.database.usesPrivateCluster ? configuration.embedded.directory : nil
         } else {
-            directory = StateDirectory.resolve(
-                environment: SecretReader.system.environment, isRoot: geteuid() == 0, owns: SecretReader.system.owns)
+            directory = ThisProcess.stateDirectory
         }
         guard let directory else { return DiskFindings.of(directory: nil, looked: "", space: nil) }
         // Before the first start it is not there yet.
@@ -146,7 +145,8 @@ struct Examination {
                 unreadable: state.unreadable.count,
                 oldestMilliseconds: state.oldestAt.map { max(0, ThisProcess.now().milliseconds - $0.milliseconds) },
                 unconfigured: state.homeless(configuration.sources.map(\.name)).map(\.source),
-                damaged: state.damaged.count, disk: disk, headroomBytes: disk.map(Spool.headroom) ?? 0))
+                damaged: state.damaged.count, disk: disk, headroomBytes: disk.map(Spool.headroom) ?? 0,
+                former: state.former?.remark))
     }
 
     private static func ofVersions() async -> [DoctorFinding] {

@@ -1,0 +1,77 @@
+import Vocabulary
+
+/// What the daemon of a state directory served last, as the file `serving` there has it (`ServingFile`).
+struct LastServed: Sendable, Equatable {
+    struct Ledger: Sendable, Equatable {
+        /// `LedgerMark.text`.
+        let mark: String
+        let place: Place
+    }
+
+    enum Place: Sendable, Equatable {
+        /// The private cluster in this directory.
+        case cluster(in: String)
+        /// Another database, as messages name it: without a password.
+        case database(String)
+    }
+
+    /// The directory of the spool.
+    let spool: String
+    /// nil: no start has come so far.
+    let ledger: Ledger?
+}
+
+// MARK: The file
+
+extension LastServed {
+    /// A key and its value a line.
+    var text: String {
+        var lines = ["spool \(spool)"]
+        if let ledger {
+            lines.append("ledger \(ledger.mark)")
+            switch ledger.place {
+            case .cluster(let directory): lines.append("cluster \(directory)")
+            case .database(let name): lines.append("database \(name)")
+            }
+        }
+        return lines.map { $0.replacing("\n", with: " ") + "\n" }.joined()
+    }
+
+    /// nil: the text is in another form.
+    init?(text: String) {
+        var values: [String: String] = [:]
+        for line in text.split(separator: "\n") {
+            guard let space = line.firstIndex(of: " ") else { return nil }
+            values[String(line[..<space])] = String(line[line.index(after: space)...])
+        }
+        guard let spool = values["spool"] else { return nil }
+        guard let mark = values["ledger"] else {
+            self.init(spool: spool, ledger: nil)
+            return
+        }
+        let cluster = values["cluster"].map { Place.cluster(in: $0) }
+        guard let place = cluster ?? values["database"].map({ Place.database($0) }) else { return nil }
+        self.init(spool: spool, ledger: Ledger(mark: mark, place: place))
+    }
+}
+
+// MARK: As messages have it
+
+extension LastServed.Ledger: CustomStringConvertible {
+    var description: String { "begun at \(begunAt), in \(place)" }
+
+    private var begunAt: String {
+        guard let microseconds = Int64(mark) else { return "an unknown time" }
+        let time = Timestamp(milliseconds: microseconds / 1_000)
+        return Timestamp.writable.contains(time) ? time.iso8601 : "an unknown time"
+    }
+}
+
+extension LastServed.Place: CustomStringConvertible {
+    var description: String {
+        switch self {
+        case .cluster(let directory): "the private cluster in \(directory)"
+        case .database(let name): "the database of [database] url (\(name))"
+        }
+    }
+}

@@ -1,0 +1,139 @@
+import Cluster
+import Ledger
+import Linux
+import Postgres
+import Vocabulary
+
+/// The file `serving` in the state directory of a unit: what its daemon served last. A start that would begin an empty
+/// ledger beside that one, or leave webhooks in that spool, is refused: what comes of a key that was changed or lost
+/// looks like success.
+struct ServingFile: Sendable {
+    private static let bytesMax = 64 << 10
+
+    private let directory: String
+    /// nil: nothing was served here so far, as far as it can be read.
+    private let former: LastServed?
+    private let observe: Observer
+
+    private var path: String { Self.path(in: directory) }
+    private static func path(in directory: String) -> String { directory + "/serving" }
+
+    /// nil: this process has no state directory of a unit, and nothing is compared.
+    static func ofUnit(_ observe: @escaping Observer) -> ServingFile? {
+        ThisProcess.unitStateDirectory.map { ServingFile(in: $0, observe) }
+    }
+
+    private init(in directory: String, _ observe: @escaping Observer) {
+        self.directory = directory
+        self.observe = observe
+        var former: LastServed?
+        do {
+            former = try Self.read(in: directory)
+        } catch {
+            observe(.warning("what this daemon served last is not known, and is written anew: \(error)"))
+        }
+        self.former = former
+    }
+
+    /// What the daemon of a state directory served last; nil: nothing so far.
+    static func read(in directory: String) throws -> LastServed? {
+        let path = path(in: directory)
+        let bytes: [UInt8]
+        do throws(DurableFile.Failure) {
+            bytes = try DurableFile.read(path, bytesMax: bytesMax)
+        } catch {
+            if error.isMissing { return nil }
+            throw error
+        }
+        guard let served = LastServed(text: String(decoding: bytes, as: UTF8.self)) else {
+            throw Complaint("\(path) is damaged")
+        }
+        return served
+    }
+
+    // MARK: The spool
+
+    /// Refuses another spool while webhooks wait in the one before.
+    func refuseToLeaveWebhooks(for next: String) throws {
+        guard let spool = former?.spool else { return }
+        let left: FormerSpool?
+        do throws(DurableFile.Failure) {
+            left = try FormerSpool(spool, insteadOf: next)
+        } catch {
+            return observe(.warning("what waits in \(spool), the spool until now, is not known: \(error)"))
+        }
+        guard let waiting = left?.ofNoDaemon else { return }
+        throw Complaint(
+            """
+            \(waiting.remark), and nobody would record them: move them while posthouse.socket and posthouse are stopped \
+            (\(waiting.move)), or let [spool] directory name \(spool) until posthouse spool shows nothing there
+            """, code: Exit.configuration)
+    }
+
+    /// Notes the spool that is open from here on.
+    func note(spool: String) { write(LastServed(spool: spool, ledger: former?.ledger)) }
+
+    // MARK: The ledger
+
+    /// Refuses a private cluster that would have to be made, or that was found without a ledger.
+    func refuseToBegin(clusterIn directory: String) throws {
+        guard !PrivateCluster.exists(in: directory) || EmptyCluster.isRecorded(in: directory) else { return }
+        try refuseToBegin(in: .cluster(in: directory))
+    }
+
+    /// Refuses a database without the tables of a ledger. One that `posthouse migrate` has made them in is meant.
+    func refuseToBegin(in place: LastServed.Place, by settings: ConnectionSettings) async throws {
+        guard former?.ledger != nil, try await !LedgerMark.isThere(settings) else { return }
+        try refuseToBegin(in: place)
+    }
+
+    private func refuseToBegin(in place: LastServed.Place) throws {
+        guard let ledger = former?.ledger, !Self.isEmpty(ledger.place) else { return }
+        // An image has no rm.
+        let otherwise = if case .database = place { ", or posthouse migrate" } else { "" }
+        throw Complaint(
+            """
+            there is no ledger in \(place), and this daemon last served one \(ledger): let [database] url or [embedded] \
+            directory lead there (is its disk mounted, is every name right?), or restore a backup first; if \
+            \(directory) is another daemon's, too, give this unit a StateDirectory= of its own; to begin with an empty \
+            ledger, and lose who has access to what, rm \(path)\(otherwise)
+            """, code: Exit.configuration)
+    }
+
+    /// Whether it is known that no webhook was ever recorded there: then a new beginning loses nothing.
+    private static func isEmpty(_ place: LastServed.Place) -> Bool {
+        if case .cluster(let directory) = place { EmptyCluster.isRecorded(in: directory) } else { false }
+    }
+
+    /// Notes the ledger that is served from here on; the journal says so where it is another one.
+    /// - Parameter moved: a private cluster whose ledger this one is.
+    func note(_ ledger: LastServed.Ledger, spool: String, moved: EmbeddedLedger.Moved?) {
+        if let before = former?.ledger, before.mark != ledger.mark, !Self.isEmpty(before.place),
+            before.place != moved.map({ LastServed.Place.cluster(in: $0.directory) })
+        {
+            observe(
+                .warning(
+                    "another ledger is served from here on, \(ledger); the one before was \(before): if that is not "
+                        + "meant, let [database] url or [embedded] directory lead there again"))
+        }
+        write(LastServed(spool: spool, ledger: ledger))
+    }
+
+    /// What a new beginning must remove besides, as a shell takes it behind another command; empty: nothing.
+    static var removal: String {
+        guard let directory = ThisProcess.unitStateDirectory, (try? FileStatus.of(path(in: directory))) != nil
+        else { return "" }
+        return " && rm \(path(in: directory))"
+    }
+
+    private func write(_ served: LastServed) {
+        if served == former { return }
+        do throws(DurableFile.Failure) {
+            try DurableFile.replace(path, with: Array(served.text.utf8))
+        } catch {
+            // A container without a volume has no place for it, which is no news at each start.
+            guard former != nil else { return }
+            observe(.warning("what this daemon serves is not noted for its next start: \(error)"))
+        }
+    }
+}

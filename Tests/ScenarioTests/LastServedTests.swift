@@ -1,0 +1,167 @@
+import Foundation
+import TestSupport
+import Testing
+import Vocabulary
+
+/// A start by a configuration that leads elsewhere than the one before. Oracle: exit codes, the file system, and psql.
+@Suite(.serialized, .timeLimit(.minutes(30))) struct LastServedTests {
+    private static func isThere(_ path: String) -> Bool { FileManager.default.fileExists(atPath: path) }
+
+    private static func edit(_ relay: Relay, _ change: (String) -> String) throws {
+        try relay.directory.write(
+            "posthouse.toml", change(try String(contentsOfFile: relay.configuration, encoding: .utf8)))
+    }
+
+    /// Takes a webhook, and ends.
+    private static func serve(_ relay: Relay) throws {
+        try relay.start()
+        #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
+        #expect(relay.stop() == .exited(0))
+    }
+
+    /// Expects that a start is refused because `place` has no ledger, and does what it names for a new beginning.
+    private static func expectRefusal(
+        _ relay: Relay, of place: String, sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
+        let file = relay.directory.path + "/serving"
+        let refused = try relay.launch()
+        #expect(refused.waitForEnd(180) == .exited(78), "\(refused.errors)", sourceLocation: sourceLocation)
+        let line = refused.errors.first { $0.contains("there is no ledger in \(place)") }
+        #expect(line?.contains("last served one begun at 2") == true, sourceLocation: sourceLocation)
+        #expect(line?.hasSuffix("rm \(file)") == true, "\(refused.errors)", sourceLocation: sourceLocation)
+        try FileManager.default.removeItem(atPath: file)
+    }
+
+    // MARK: The spool
+
+    @Test(
+        "Another [spool] directory while webhooks wait: commands say so, no daemon starts; moved or copied, all are recorded",
+        arguments: [["mv"], ["cp", "-a"]])
+    func otherSpool(move: [String]) throws {
+        let cluster = try TestCluster(durable: true)
+        let relay = try SpoolTests.relay(cluster, try Receiver())
+        defer { relay.end() }
+        let (old, new) = (relay.directory.path + "/spool", relay.directory.path + "/elsewhere")
+        try SpoolTests.start(relay)
+        try cluster.stop()
+        for (_, body) in SpoolLoad.webhooks(1) { #expect(try relay.post("apphud", SpoolLoad.header, body) == 200) }
+        #expect(SpoolTests.waiting(relay) == 2)
+
+        try relay.configure([], sources: [.init(name: "apphud")], settings: "[spool]\ndirectory = \"\(new)\"")
+        let words = "2 webhooks wait in \(old), the spool at the daemon's last start; [spool] directory names \(new)"
+        for command in ["spool", "doctor"] {
+            let (child, _) = try Relay.run(
+                [command, "--config", relay.configuration], environment: ["STATE_DIRECTORY": relay.directory.path])
+            // Of a page lines are broken.
+            let said = (child.output + child.errors).joined(separator: " ").split(separator: " ")
+            #expect(said.joined(separator: " ").contains(words), "\(command): \(child.output) \(child.errors)")
+        }
+        relay.kill()
+        let refused = try relay.launch()
+        #expect(refused.waitForEnd(180) == .exited(78))
+        #expect(
+            refused.errors.contains { $0.contains(words) && $0.contains("(mv \(old) \(new))") }, "\(refused.errors)")
+        #expect(!Self.isThere(new))
+
+        #expect(try ChildProcess(move + [old, new]).waitForEnd(180) == .exited(0))
+        try cluster.start()
+        try relay.start()
+        #expect(try eventually(within: 600) { try relay.database.count("events") == 2 })
+        // A copy that is left where it was is no reason any more.
+        try relay.restart()
+        #expect(try relay.database.count("events") == 2)
+    }
+
+    // MARK: The ledger
+
+    @Test("Another [embedded] directory, without the cluster: no ledger is begun there, unless that is meant")
+    func otherDirectory() throws {
+        let relay = try Relay([], storage: .privateCluster)
+        defer { relay.end() }
+        try Self.serve(relay)
+        let other = relay.directory.path + "/other"
+        try Self.edit(relay) { $0.replacing("/state\"", with: "/other\"") }
+        try Self.expectRefusal(relay, of: "the private cluster in \(other)")
+        #expect(!Self.isThere(other))
+        try relay.start()
+        #expect(try Database(privateClusterIn: other + "/cluster").count("events") == 0)
+        #expect(relay.stop() == .exited(0))
+    }
+
+    @Test("A [database] url that is lost: no private cluster is made, unless that is meant")
+    func urlLost() throws {
+        let relay = try Relay([])
+        defer { relay.end() }
+        try Self.serve(relay)
+        let state = relay.directory.path + "/state"
+        try Self.edit(relay) { text in
+            text.replacing(#/\[database\]\nurl = .*/#, with: "[embedded]\ndirectory = \"\(state)\"")
+        }
+        try Self.expectRefusal(relay, of: "the private cluster in \(state)")
+        #expect(!Self.isThere(state))
+        try relay.start()
+        #expect(relay.stop() == .exited(0))
+    }
+
+    @Test("A url of an empty database: it stays empty, until a ledger is begun there with migrate; the journal says so")
+    func emptyDatabase() throws {
+        let (relay, other) = (try Relay([]), try Relay([]))
+        defer {
+            relay.end()
+            other.end()
+        }
+        try Self.serve(relay)
+        let right = try relay.database.connectionString
+        let empty = try other.database
+        try relay.directory.write("database-url", empty.connectionString + "\n")
+        let refused = try relay.launch()
+        #expect(refused.waitForEnd(180) == .exited(78))
+        let line = refused.errors.first { $0.contains("there is no ledger in the database") }
+        #expect(line?.hasSuffix(", or posthouse migrate") == true, "\(refused.errors)")
+        #expect(try empty.value("SELECT to_regclass('schema_migrations') IS NULL") == "t")
+
+        #expect(try relay.command("migrate", "--config", relay.configuration).end == .exited(0))
+        for url in [empty.connectionString, right] {
+            try relay.directory.write("database-url", url + "\n")
+            try relay.start()
+            #expect(relay.waitForLine("another ledger is served from here on") != nil)
+            #expect(relay.stop() == .exited(0))
+        }
+        try relay.start()
+        #expect(relay.stop() == .exited(0))
+        #expect(!relay.lines.contains { $0.contains("another ledger") }, "\(relay.lines)")
+    }
+
+    @Test("A private cluster that never took a webhook is left for a database without a question, and not gone back to")
+    func neverUsed() throws {
+        let (relay, other) = (try Relay([], storage: .privateCluster), try Relay([]))
+        defer {
+            relay.end()
+            other.end()
+        }
+        try relay.start()
+        #expect(relay.stop() == .exited(0))
+        let file = try String(contentsOfFile: relay.configuration, encoding: .utf8)
+        let url = "url = { file = \"\(other.directory.path)/database-url\" }"
+        try Self.edit(relay) { $0.replacing("[embedded]", with: "[database]\n\(url)\n[embedded]") }
+        try Self.serve(relay)
+        #expect(try other.database.count("events") == 1)
+        // The url is lost: the cluster is there, and it is known to be empty.
+        try relay.directory.write("posthouse.toml", file)
+        try Self.expectRefusal(relay, of: "the private cluster in \(relay.directory.path)/state")
+    }
+
+    @Test("A file that says nothing keeps no daemon from starting, which says so and writes it anew")
+    func damaged() throws {
+        let relay = try Relay([])
+        defer { relay.end() }
+        try Self.serve(relay)
+        let file = relay.directory.path + "/serving"
+        let written = try String(contentsOfFile: file, encoding: .utf8)
+        try relay.directory.write("serving", "damaged")
+        try relay.start()
+        #expect(relay.waitForLine("what this daemon served last is not known", "\(file) is damaged") != nil)
+        #expect(relay.stop() == .exited(0))
+        #expect(try String(contentsOfFile: file, encoding: .utf8) == written)
+    }
+}
