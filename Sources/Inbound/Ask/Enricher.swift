@@ -88,7 +88,7 @@ package struct Enricher: Sendable {
                 case .failed(let reason): return .unavailable(reason: reason)
                 }
             case .lookUp(let token): step = enrichment.found(try await lookups.token(token.id, source))
-            case .done(let answer), .ends(let answer), .goesByName(let answer): return .answered(answer)
+            case .done(let answer): return .answered(answer)
             case .asIs: return .asIs
             case .cannotSay(let reason): return .unavailable(reason: reason)
             case .unusable(let reason): return .unusable(reason: reason)
