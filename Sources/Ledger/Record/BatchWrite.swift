@@ -168,8 +168,7 @@ final class BatchWrite {
         let message = plan.messages[index]
         let new = plan.events[message.cause]
         return Message(
-            row: row, id: (ownKey(of: message) ?? new.key).messageID, event: new.row, eventID: message.eventID,
-            type: message.type,
+            row: row, id: (ownKey(of: message) ?? new.key).messageID, eventID: message.eventID, type: message.type,
             source: new.event.scope.source, transaction: message.storeTransactionID, purchase: message.purchase,
             purchaseKey: message.purchaseKey, transferID: message.transfer?.transferID,
             envelope: message.envelope, original: new.event.body, derivedBody: message.derivedBody, access: access)
