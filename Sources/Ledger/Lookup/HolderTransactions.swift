@@ -3,7 +3,6 @@ package import Vocabulary
 
 /// One transaction of a purchase that a subject holds or held: the eligibility for an offer is decided from these.
 package struct HeldTransaction: Sendable {
-    package let purchase: Identifier
     package let kind: Purchase.Kind
     package let product: String
     /// End of the paid period, grace included.
@@ -48,13 +47,12 @@ extension HolderLookup {
 
 enum HolderTransactionStatements {
     private static func transaction(
-        purchase: Identifier, kind: String, product: String, until: Timestamp?, offerType: String?, status: String?,
-        isRunning: Bool, eventTypes: [String], stated: [String]
+        kind: String, product: String, until: Timestamp?, offerType: String?, status: String?, isRunning: Bool,
+        eventTypes: [String], stated: [String]
     ) -> HeldTransaction {
         HeldTransaction(
-            purchase: purchase, kind: Purchase.Kind(rawValue: kind) ?? .subscription, product: product, until: until,
-            offerType: offerType, status: status, isRunning: isRunning, eventTypes: Set(eventTypes),
-            stated: Set(stated))
+            kind: Purchase.Kind(rawValue: kind) ?? .subscription, product: product, until: until, offerType: offerType,
+            status: status, isRunning: isRunning, eventTypes: Set(eventTypes), stated: Set(stated))
     }
 
     private static let goesOn = AccessEnd.goesOn(sources: "$10", leeways: "$11")
@@ -86,8 +84,8 @@ enum HolderTransactionStatements {
             CROSS JOIN LATERAL substring(encode(e.body, 'escape') FROM $9) AS v
             GROUP BY e.purchase, e.store_transaction_id
         )
-        SELECT c.purchase, c.kind, c.product, c.effective_next_renewal_at_ms, c.offer_type, c.status,
-               c.running, coalesce(s.types, '{}'), coalesce(s.texts, '{}')
+        SELECT c.kind, c.product, c.effective_next_renewal_at_ms, c.offer_type, c.status, c.running,
+               coalesce(s.types, '{}'), coalesce(s.texts, '{}')
         FROM chosen c
         LEFT JOIN stated s ON s.purchase = c.purchase AND s.store_transaction_id = c.store_transaction_id
         """, row: transaction)
