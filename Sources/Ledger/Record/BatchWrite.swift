@@ -139,11 +139,10 @@ final class BatchWrite {
                 recording.dispatchBuffer.reserve(delivery.integration, upTo: 1, bytesEach: message.bytes) == 1
             {
                 lease = daemon
-                let leased = Delivery(
-                    id: id, lease: daemon, integration: delivery.integration, message: message, attemptsMade: 0,
-                    createdAt: createdAt)
-                reserved.take(leased)
-                committed.dispatched.append(leased)
+                reserved.take(
+                    Delivery(
+                        id: id, lease: daemon, integration: delivery.integration, message: message, attemptsMade: 0,
+                        createdAt: createdAt))
             }
             return RecordTables.DeliveryRow(
                 id: id, message: message.row, integration: delivery.integration, purchase: delivery.purchase,
