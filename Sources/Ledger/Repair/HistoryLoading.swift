@@ -82,13 +82,13 @@ struct HistoryLoading {
         var last: Int64 = -1
         while true {
             let page = try session.run(RepairStatements.webhooks, (purchase, last, Self.pageRows))
-            for row in page { try take(webhook: try webhook(row)) }
+            for row in page { take(webhook: try webhook(row)) }
             guard let end = page.last?.id, page.count == Int(Self.pageRows) else { return }
             last = end
         }
     }
 
-    private mutating func take(webhook: StoredWebhook) throws(DatabaseError) {
+    private mutating func take(webhook: StoredWebhook) {
         guard let found = read(webhook), found.event.purchase != nil else {
             history.unreadable += 1
             return
