@@ -13,7 +13,7 @@ package enum IndexMigration {
         case left([String])
     }
 
-    private struct Index {
+    struct Index {
         let name: String
         var isUnique = false
         let table: String
@@ -30,7 +30,7 @@ package enum IndexMigration {
         }
     }
 
-    private static let new = [
+    static let new = [
         Index(name: "events_stray", table: "events", definition: "(holder, id) WHERE stray"),
         // The others are found by the purchases of the transaction.
         Index(
