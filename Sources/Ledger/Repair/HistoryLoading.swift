@@ -30,7 +30,7 @@ struct HistoryLoading {
     /// First identifies: row of the event, with its identity and install.
     private var firsts: [Int64: (identity: String, install: String)] = [:]
     /// The database's time.
-    private var now = Timestamp(milliseconds: .max)
+    private var now = Timestamp.distantFuture
 
     init(
         _ purchase: Identifier, hash: Identifier, scope: Scope, key: String, kind: Purchase.Kind, mayLackName: Bool,
