@@ -26,7 +26,5 @@ package struct EnvironmentChoice: Sendable {
         "environment is none that is known here: \(known.joined(separator: ", ")), in any case of letters"
     }
 
-    private static func lowerCased(_ word: String) -> [UInt8] {
-        word.utf8.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 + 32 : $0 }
-    }
+    private static func lowerCased(_ word: String) -> [UInt8] { word.utf8.map(\.asciiLowercased) }
 }

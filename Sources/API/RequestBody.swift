@@ -36,9 +36,6 @@ struct RequestBody {
         return text
     }
 
-    /// Whether the member is there, even if it is null.
-    func has(_ key: String) -> Bool { object.rawRange(key) != nil }
-
     func integer(_ key: String) throws(APIFailure) -> Int64? {
         try read { () throws(JSONError) in try object.integer(key) }
     }

@@ -9,8 +9,6 @@
 static const int posthouse_diag_severity = PG_DIAG_SEVERITY_NONLOCALIZED;
 static const int posthouse_diag_sqlstate = PG_DIAG_SQLSTATE;
 static const int posthouse_diag_message_primary = PG_DIAG_MESSAGE_PRIMARY;
-static const int posthouse_diag_message_detail = PG_DIAG_MESSAGE_DETAIL;
-static const int posthouse_diag_message_hint = PG_DIAG_MESSAGE_HINT;
 static const int posthouse_diag_source_file = PG_DIAG_SOURCE_FILE;
 static const int posthouse_diag_constraint_name = PG_DIAG_CONSTRAINT_NAME;
 

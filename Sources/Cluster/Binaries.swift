@@ -1,4 +1,5 @@
 internal import Glibc
+internal import Linux
 
 /// The server binaries of one major version.
 struct Binaries: Sendable, Equatable {
@@ -44,7 +45,7 @@ struct Binaries: Sendable, Equatable {
     private static func onPath(_ path: String) async -> [Binaries] {
         for part in path.split(separator: ":") where part.hasPrefix("/") {
             // The server finds its share directory from its own path, so links are resolved.
-            guard let server = Files.resolved(part + "/postgres"), let slash = server.lastIndex(of: "/") else {
+            guard let server = FileStatus.realPath(part + "/postgres"), let slash = server.lastIndex(of: "/") else {
                 continue
             }
             guard let output = try? await Tool.output(of: server, ["--version"]), let major = major(in: output) else {

@@ -1,4 +1,5 @@
 internal import Glibc
+internal import Linux
 
 /// The paths of one private cluster. `directory` is the configured one, without links and dots.
 ///
@@ -30,7 +31,7 @@ struct ClusterPaths: Sendable {
         let owner = Files.status(configured + "/cluster").map(\.st_uid)
         let account = try Account.choose(clusterOwner: owner, directory: configured + "/cluster")
         try makeDirectories(configured, for: account)
-        guard let directory = Files.resolved(configured) else { throw unreachable(configured, errno, account) }
+        guard let directory = FileStatus.realPath(configured) else { throw unreachable(configured, errno, account) }
         let paths = ClusterPaths(directory: directory)
         guard paths.data.utf8.count <= ClusterLimits.dataPathBytesMax else {
             throw .pathTooLong(path: paths.data, bytesMax: ClusterLimits.dataPathBytesMax)

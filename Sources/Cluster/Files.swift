@@ -68,13 +68,6 @@ enum Files {
         return names
     }
 
-    /// The path without links and dots; nil where a part of it is missing or not searchable.
-    static func resolved(_ path: String) -> String? {
-        guard let raw = realpath(path, nil) else { return nil }
-        defer { free(raw) }
-        return String(cString: raw)
-    }
-
     /// Makes a directory of this mode, whatever the umask takes away.
     /// - Returns: 0, or the errno: EEXIST where there is something already, which stays as it is.
     static func makeDirectory(_ path: String, mode: mode_t) -> Int32 {

@@ -1,4 +1,3 @@
-internal import Glibc
 package import Vocabulary
 
 // The PostgreSQL that the daemon keeps when the configuration names none.
@@ -7,30 +6,20 @@ package import Vocabulary
 // on it. The server need not be a child: it has a session of its own and survives a killed daemon, and the next daemon
 // takes it over. So nothing here relies on being its parent; /proc shows whether it is dead.
 //
-// States: running → (the server dies) → restarting → running …, and from each → stopped by `stop`, for good.
+// A server that dies is started again, with growing gaps, until `stop`, which is for good.
 // A cluster that is dropped without `stop` leaves its server running, as a killed daemon would.
-
-/// The state of the private cluster.
-package enum ClusterState: Sendable, Equatable {
-    case running(pid: Int32)
-    /// The server died and is being started again, with growing gaps; `reason` is of the latest failure.
-    case restarting(reason: String)
-    case stopped
-}
 
 /// The private PostgreSQL cluster: started, supervised, stopped.
 package actor PrivateCluster {
     /// The libpq connection string in keyword form, without a password. It stays the same for the cluster's whole life,
     /// restarts included.
     package nonisolated let connectionString: String
-    /// Whether the server had been running already.
-    package nonisolated let wasTakenOver: Bool
-    package private(set) var state: ClusterState
 
     private let launcher: ServerLauncher
     private var lock: DirectoryLock?
-    private var server: Server
+    private(set) var server: Server
     private var startedAt: ContinuousClock.Instant
+    private var isStopped = false
     private var backoff = RestartBackoff()
     private var supervisor: Task<Void, Never>?
 
@@ -62,19 +51,17 @@ package actor PrivateCluster {
         } else {
             server = try await launcher.launch()
         }
-        let cluster = PrivateCluster(launcher, lock, server, wasTakenOver: found != nil)
+        let cluster = PrivateCluster(launcher, lock, server)
         await cluster.supervise()
         observe(.clusterStarted(directory: paths.data, takenOver: found != nil))
         return cluster
     }
 
-    private init(_ launcher: ServerLauncher, _ lock: DirectoryLock, _ server: Server, wasTakenOver: Bool) {
+    private init(_ launcher: ServerLauncher, _ lock: DirectoryLock, _ server: Server) {
         self.launcher = launcher
         self.lock = lock
         self.server = server
-        self.wasTakenOver = wasTakenOver
         startedAt = .now
-        state = .running(pid: server.process.pid)
         connectionString = Self.connectionString(socketDirectory: server.socketDirectory)
     }
 
@@ -84,8 +71,8 @@ package actor PrivateCluster {
     /// sum of the stop time-outs and `orphanTimeout` of `ClusterLimits`: longer than a service manager waits that is
     /// not asked for time.
     package func stop() async {
-        guard state != .stopped else { return }
-        state = .stopped
+        guard !isStopped else { return }
+        isStopped = true
         supervisor?.cancel()
         await supervisor?.value
         let (process, observe) = (server.process, launcher.observe)
@@ -142,16 +129,14 @@ package actor PrivateCluster {
     private func recover(from dead: Server) async -> Bool {
         var uptime: Duration? = ContinuousClock.now - startedAt
         var reason = "PostgreSQL (process \(dead.process.pid)) died"
-        while state != .stopped {
-            state = .restarting(reason: reason)
+        while !isStopped {
             let gap = backoff.gap(uptime: uptime)
             launcher.observe(.warning("\(reason); starting it again in \(gap)"))
             do {
                 try await Task.sleep(for: gap)
                 server = try await launcher.launch()
-                guard state != .stopped else { return false }
+                guard !isStopped else { return false }
                 startedAt = .now
-                state = .running(pid: server.process.pid)
                 launcher.observe(.clusterStarted(directory: launcher.paths.data, takenOver: false))
                 return true
             } catch {

@@ -1,3 +1,5 @@
+internal import Vocabulary
+
 /// The names that a configuration gives to its sources and integrations, for the completion of command lines.
 package struct ConfiguredNames: Sendable, Hashable {
     /// In the order of the file; names that no configuration may have are left out.
@@ -32,15 +34,8 @@ package struct ConfiguredNames: Sendable, Hashable {
     /// part of its path (`/ingest/NAME`), so "." and ".." are none: clients and proxies take them out of a path
     /// (RFC 3986 §5.2.4).
     static func isName(_ text: String) -> Bool {
-        let isPlain = text.utf8.allSatisfy { byte in
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "."), UInt8(ascii: "-"):
-                true
-            default: false
-            }
-        }
-        return isPlain && (1...ConfigurationLimits.nameCharactersMax).contains(text.utf8.count)
+        text.utf8.allSatisfy { $0.isASCIIAlphanumeric || "_.-".utf8.contains($0) }
+            && (1...ConfigurationLimits.nameCharactersMax).contains(text.utf8.count)
             && ![".", ".."].contains(text)
     }
 }

@@ -80,24 +80,13 @@ package enum EndpointText {
         return host.utf8.count <= 253
             && labels.allSatisfy { label in
                 !label.isEmpty && label.utf8.count <= 63
-                    && label.utf8.allSatisfy {
-                        isAlphanumeric($0) || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_")
-                    }
+                    && label.utf8.allSatisfy { $0.isASCIIAlphanumeric || "-_".utf8.contains($0) }
             }
     }
 
     /// `pchar`, `/` and `?` of RFC 3986 §3.3 and §3.4.
     private static func isTargetByte(_ byte: UInt8) -> Bool {
-        isAlphanumeric(byte) || "-._~!$&'()*+,;=:@%/?".utf8.contains(byte)
-    }
-
-    private static func isAlphanumeric(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"):
-            true
-        default: false
-        }
+        byte.isASCIIAlphanumeric || "-._~!$&'()*+,;=:@%/?".utf8.contains(byte)
     }
 }
 

@@ -17,8 +17,7 @@ package enum DurationText {
 
     /// Writes in the largest unit that needs no fraction. Whole milliseconds only.
     package static func write(_ duration: Duration) -> String {
-        let milliseconds =
-            duration.components.seconds * 1_000 + duration.components.attoseconds / 1_000_000_000_000_000
+        let milliseconds = duration.wholeMilliseconds
         let unit = units.first { milliseconds % $0.milliseconds == 0 && milliseconds >= $0.milliseconds }
         return unit.map { "\(milliseconds / $0.milliseconds)\($0.name)" } ?? "\(milliseconds)ms"
     }

@@ -1,3 +1,5 @@
+internal import Vocabulary
+
 /// The name of a stored secret. It is a file's, a systemd credential's, and a word of the configuration.
 package enum SecretName {
     /// systemd and file names allow 255 bytes; the temporary file beside a secret needs some of them.
@@ -13,15 +15,7 @@ package enum SecretName {
         guard let first = text.utf8.first, text.utf8.count <= bytesMax, !SourceText.looksSecret(text) else {
             return false
         }
-        return first != UInt8(ascii: ".") && first != UInt8(ascii: "-") && text.utf8.allSatisfy(isPlain)
-    }
-
-    private static func isPlain(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "."), UInt8(ascii: "-"):
-            true
-        default: false
-        }
+        return first != UInt8(ascii: ".") && first != UInt8(ascii: "-")
+            && text.utf8.allSatisfy { $0.isASCIIAlphanumeric || "_.-".utf8.contains($0) }
     }
 }

@@ -1,3 +1,5 @@
+internal import Vocabulary
+
 /// Where `posthouse secret` stores secrets, and how the daemon gets them.
 package struct SecretPlace: Sendable, Hashable {
     /// The service of systemd that gets the secrets as credentials.
@@ -47,15 +49,7 @@ package struct SecretPlace: Sendable, Hashable {
     package static func unitName(_ text: String) -> String? {
         let suffix = ".service"
         let name = text.hasSuffix(suffix) ? text : text + suffix
-        let isPlain = name.utf8.allSatisfy { byte in
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "."), UInt8(ascii: "-"),
-                UInt8(ascii: ":"), UInt8(ascii: "@"), UInt8(ascii: "\\"):
-                true
-            default: false
-            }
-        }
+        let isPlain = name.utf8.allSatisfy { $0.isASCIIAlphanumeric || "_.-:@\\".utf8.contains($0) }
         let isNamed = name.utf8.count > suffix.utf8.count && name.first != "." && name.first != "-"
         return isPlain && isNamed && name.utf8.count <= 255 ? name : nil
     }

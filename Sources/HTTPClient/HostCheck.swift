@@ -1,4 +1,5 @@
 import NIOSSL
+import Vocabulary
 
 /// Whether a certificate is for a host name: a dNSName of its subjectAltName must say so (RFC 9525 §6).
 ///
@@ -23,7 +24,7 @@ enum HostCheck {
 
     /// The labels in lower case, without the empty one after a trailing dot.
     private static func labels(_ name: [UInt8]) -> [[UInt8]] {
-        let lower = name.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 }
+        let lower = name.map(\.asciiLowercased)
         let trimmed = lower.last == UInt8(ascii: ".") ? lower.dropLast() : lower[...]
         return trimmed.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false).map(Array.init)
     }

@@ -1,8 +1,7 @@
 import NIOCore
 import Synchronization
 
-/// The open connections of one listener and its counters. Event loops and readers of the figures share it; the hot path
-/// changes one relaxed counter per request.
+/// The open connections of one listener. Its event loops and the listener share it.
 final class Connections: Sendable {
     private struct Members {
         var channels: [ObjectIdentifier: any Channel] = [:]
@@ -21,9 +20,6 @@ final class Connections: Sendable {
 
     private let members = Mutex(Members())
     private let open = Atomic<Int>(0)
-    private let accepted = Atomic<Int>(0)
-    private let requests = Atomic<Int>(0)
-    private let rejected = Atomic<Int>(0)
     private let partialBodiesBytes = Atomic<Int>(0)
     private let stopped = Atomic<Bool>(false)
     private let draining = Atomic<Bool>(false)
@@ -33,21 +29,11 @@ final class Connections: Sendable {
     var hasStoppedAccepting: Bool { stopped.load(ordering: .acquiring) }
     var isDraining: Bool { draining.load(ordering: .acquiring) }
 
-    var figures: HTTPServerFigures {
-        HTTPServerFigures(
-            openConnections: openCount, connections: accepted.load(ordering: .relaxed),
-            requests: requests.load(ordering: .relaxed), rejected: rejected.load(ordering: .relaxed))
-    }
-
-    func countRequest() { requests.wrappingAdd(1, ordering: .relaxed) }
-    func countRejected() { rejected.wrappingAdd(1, ordering: .relaxed) }
-
     /// Adds to the bytes that all unfinished bodies hold; returns the new sum.
     func holdBodyBytes(_ delta: Int) -> Int { partialBodiesBytes.wrappingAdd(delta, ordering: .relaxed).newValue }
 
     func joined(_ channel: any Channel) {
         open.wrappingAdd(1, ordering: .relaxed)
-        accepted.wrappingAdd(1, ordering: .relaxed)
         members.withLock { members in
             members.channels[ObjectIdentifier(channel)] = channel
             members.beingSetUp.insert(ObjectIdentifier(channel))
@@ -120,13 +106,3 @@ final class Connections: Sendable {
 
 /// Sent down a connection's pipeline when the listener drains.
 struct DrainRequest: Sendable {}
-
-/// Counters of a listener, for metrics. All but the first only grow.
-package struct HTTPServerFigures: Hashable, Sendable {
-    package var openConnections: Int
-    package var connections: Int
-    /// Heads that were passed to the handler.
-    package var requests: Int
-    /// Answers that the HTTP server gave by itself: 400, 408, 413, 417, 431, 501, 503, time-out answers.
-    package var rejected: Int
-}

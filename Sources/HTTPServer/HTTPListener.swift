@@ -23,7 +23,6 @@ package final class HTTPListener: Sendable {
         self.certificate = certificate
     }
 
-    package var figures: HTTPServerFigures { connections.figures }
     package var openConnections: Int { connections.openCount }
     /// False after `drain`, and once NIO has closed the socket at an error that it takes for lasting.
     package var isListening: Bool { channel.isActive }

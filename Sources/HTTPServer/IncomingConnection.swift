@@ -195,7 +195,6 @@ final class IncomingConnection: ChannelDuplexHandler {
             perform(exchange.unservable(error, now: .now()))
             return
         }
-        connections.countRequest()
         let method = framing.isHead ? "GET" : head.method.rawValue
         let incomingHead = IncomingHead(method: method, target: framing.target, headers: head.headers)
         perform(exchange.headCame(incomingHead, framing, handler.admit(incomingHead), arrived: arrived, now: .now()))
@@ -228,7 +227,6 @@ final class IncomingConnection: ChannelDuplexHandler {
             write(ByteBuffer(staticString: "HTTP/1.1 100 Continue\r\n\r\n"), in: context)
         case .send(let answer, let style): send(answer, style, in: context)
         case .reject(let answer, let style, let head, let reason):
-            connections.countRejected()
             handler.rejected(head, status: answer.status, reason: reason)
             send(answer, style, in: context)
         // Without content: it is written when everything before it is.

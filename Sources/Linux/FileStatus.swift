@@ -57,7 +57,7 @@ package struct FileStatus: Sendable, Hashable {
     /// last. Where a link is on the way, the directories behind it as well.
     /// - Parameter path: absolute, or relative to the working directory.
     package static func way(to path: String) throws(Failure) -> [FileStatus] {
-        guard let resolved = resolved(path) else { throw failure(errno) }
+        guard let resolved = realPath(path) else { throw failure(errno) }
         var passed = path.hasPrefix("/") ? Array(ancestors(of: path).dropLast()) : []
         for ancestor in ancestors(of: resolved) where !passed.contains(ancestor) { passed.append(ancestor) }
         var way: [FileStatus] = []
@@ -65,7 +65,9 @@ package struct FileStatus: Sendable, Hashable {
         return way
     }
 
-    private static func resolved(_ path: String) -> String? {
+    /// The path without links and dots (realpath(3)); nil, with `errno` set, where a part of it is missing or may not
+    /// be searched.
+    package static func realPath(_ path: String) -> String? {
         guard let real = realpath(path, nil) else { return nil }
         defer { free(real) }
         return String(cString: real)

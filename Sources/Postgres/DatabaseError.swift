@@ -42,25 +42,21 @@ package enum DatabaseError: Error, Hashable, Sendable {
     }
 }
 
-/// The server's ERROR. Its description leaves out DETAIL, which quotes rows, and the quotations in messages of class
-/// 22, which quote values; both remain readable for a caller that knows where they go.
+/// The server's ERROR, without DETAIL, which quotes rows. Its description leaves out the quotations in messages of
+/// class 22, which quote values.
 package struct Refusal: Hashable, Sendable {
     package let sqlState: SQLState
     /// The primary message as sent.
     package let message: String
-    /// May quote rows.
-    package let detail: String?
     package let constraint: String?
     /// The name of the statement that was refused; nil for a script.
     package let statement: String?
 
     package init(
-        sqlState: SQLState, message: String, detail: String? = nil, constraint: String? = nil,
-        statement: String? = nil
+        sqlState: SQLState, message: String, constraint: String? = nil, statement: String? = nil
     ) {
         self.sqlState = sqlState
         self.message = message
-        self.detail = detail
         self.constraint = constraint
         self.statement = statement
     }
@@ -103,7 +99,7 @@ extension Refusal: CustomStringConvertible, CustomDebugStringConvertible, Custom
 
     package var debugDescription: String { description }
 
-    /// Empty, because reflection would print `detail`.
+    /// Empty, because reflection would print `message`.
     package var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
 }
 

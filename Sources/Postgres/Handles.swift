@@ -34,8 +34,7 @@ struct ResultHandle: ~Copyable {
         guard let code = field(posthouse_diag_sqlstate) else { return nil }
         return Refusal(
             sqlState: SQLState(code), message: field(posthouse_diag_message_primary) ?? "no message",
-            detail: field(posthouse_diag_message_detail), constraint: field(posthouse_diag_constraint_name),
-            statement: statement)
+            constraint: field(posthouse_diag_constraint_name), statement: statement)
     }
 
     /// All rows, decoded. The columns' types must have been compared with the declared ones before.

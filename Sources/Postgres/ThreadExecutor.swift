@@ -1,5 +1,4 @@
 import CLibpq
-import Glibc
 import Linux
 import Synchronization
 
@@ -33,23 +32,8 @@ final class ThreadExecutor: SerialExecutor {
     /// Starts the thread. `name` is cut to the 15 bytes that Linux keeps of a thread's name.
     static func start(name: String) throws(DatabaseError) -> ThreadExecutor {
         let executor = try ThreadExecutor(name: String(name.prefix(15)))
-        var attributes = pthread_attr_t()
-        pthread_attr_init(&attributes)
-        defer { pthread_attr_destroy(&attributes) }
-        pthread_attr_setdetachstate(&attributes, Int32(PTHREAD_CREATE_DETACHED))
-        let retained = Unmanaged.passRetained(executor)
-        var thread = pthread_t()
-        let code = pthread_create(
-            &thread, &attributes,
-            { argument in
-                guard let argument else { return nil }
-                Unmanaged<ThreadExecutor>.fromOpaque(argument).takeRetainedValue().run()
-                return nil
-            }, retained.toOpaque())
-        guard code == 0 else {
-            retained.release()
-            throw .connectFailed(
-                reason: "no thread could be started for a connection: \(String(cString: strerror(code)))")
+        do throws(DetachedThread.Failure) { try DetachedThread.start { executor.run() } } catch {
+            throw .connectFailed(reason: "no thread for a connection: \(error)")
         }
         return executor
     }
@@ -73,10 +57,6 @@ final class ThreadExecutor: SerialExecutor {
     }
 
     private func run() {
-        // Signals are left to the daemon's own threads.
-        var all = sigset_t()
-        sigfillset(&all)
-        pthread_sigmask(SIG_SETMASK, &all, nil)
         posthouse_name_this_thread(name)
         while true {
             switch next() {

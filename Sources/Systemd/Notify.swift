@@ -15,20 +15,17 @@ package enum Notify {
     }
 
     /// Reports that the start, or after `reloading()` the reload, is complete. `systemctl status` shows `status`.
-    @discardableResult
     package static func ready(status: String) -> Delivery {
         send("READY=1\nSTATUS=\(singleLine(status))")
     }
 
     /// Sets the line that `systemctl status` shows.
-    @discardableResult
     package static func status(_ text: String) -> Delivery {
         send("STATUS=\(singleLine(text))")
     }
 
     /// Extends the time-out of the start or the stop: it may take `time` from now, whatever the unit says. To be
     /// repeated before `time` is over.
-    @discardableResult
     package static func extendTimeout(by time: Duration) -> Delivery {
         let (seconds, attoseconds) = time.components
         return send("EXTEND_TIMEOUT_USEC=\(seconds * 1_000_000 + attoseconds / 1_000_000_000_000)")
@@ -37,7 +34,6 @@ package enum Notify {
     /// Reports that the configuration is being read again; `ready(status:)` ends the reload.
     ///
     /// `Type=notify-reload` (systemd 253 and later) requires MONOTONIC_USEC; systemd 252 ignores it.
-    @discardableResult
     package static func reloading() -> Delivery {
         var now = timespec()
         clock_gettime(CLOCK_MONOTONIC, &now)
@@ -46,13 +42,11 @@ package enum Notify {
     }
 
     /// Reports that the service drains and then ends.
-    @discardableResult
     package static func stopping(status: String) -> Delivery {
         send("STOPPING=1\nSTATUS=\(singleLine(status))")
     }
 
     /// Resets the watchdog. Call it only once the caller's own threads have answered.
-    @discardableResult
     package static func watchdog() -> Delivery {
         send("WATCHDOG=1")
     }

@@ -21,7 +21,7 @@ package struct APIToken: Sendable, Hashable {
         case write
     }
 
-    /// Name of the token's owner, for the journal.
+    /// Name of the token's owner. It is in no journal entry; a reload counts a new one as a change.
     package let name: String
     /// Visible ASCII characters. No two tokens have the same.
     package let token: Secret

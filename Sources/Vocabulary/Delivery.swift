@@ -4,8 +4,6 @@ package final class Message: Sendable {
     package let row: Int64
     /// `webhook-id`: stable over attempts and replays.
     package let id: String
-    /// Row of `events` of the webhook that caused it.
-    package let event: Int64
     /// The vendor's event id, else Posthouse's own; a derived message has its own.
     package let eventID: String
     package let type: String
@@ -27,13 +25,12 @@ package final class Message: Sendable {
     package let access: [UInt8]?
 
     package init(
-        row: Int64, id: String, event: Int64, eventID: String, type: String, source: String, transaction: String?,
+        row: Int64, id: String, eventID: String, type: String, source: String, transaction: String?,
         purchase: Identifier?, purchaseKey: String?, transferID: String?, envelope: [UInt8], original: [UInt8],
         derivedBody: [UInt8]?, access: [UInt8]? = nil
     ) {
         self.row = row
         self.id = id
-        self.event = event
         self.eventID = eventID
         self.type = type
         self.source = source

@@ -28,12 +28,7 @@ package struct HeaderField: Sendable, Hashable {
     ]
 
     private static func isTokenByte(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"):
-            true
-        default: tokenMarks.contains(byte)
-        }
+        byte.isASCIIAlphanumeric || tokenMarks.contains(byte)
     }
 
     private static let tokenMarks = Array("!#$%&'*+-.^_`|~".utf8)

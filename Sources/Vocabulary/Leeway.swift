@@ -12,10 +12,7 @@ package enum Leeway: Sendable, Hashable {
     package static let none = Leeway.lasting(0)
 
     /// - Parameter duration: 0 or more.
-    package init(_ duration: Duration) {
-        let (seconds, attoseconds) = duration.components
-        self = .lasting(seconds * 1_000 + attoseconds / 1_000_000_000_000_000)
-    }
+    package init(_ duration: Duration) { self = .lasting(duration.wholeMilliseconds) }
 
     /// Nil: off.
     package var milliseconds: Int64? {

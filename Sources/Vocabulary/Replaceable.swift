@@ -18,8 +18,6 @@ package final class Replaceable<Value: Sendable>: Sendable {
 }
 
 extension Replaceable {
-    package convenience init<Element>() where Value == [Element] { self.init([]) }
-
     /// Adds and replaces entries. One that is gone from the configuration stays, because its webhooks and messages may
     /// still be on their way.
     package func learn<Entry>(_ new: [String: Entry]) where Value == [String: Entry] {

@@ -12,6 +12,11 @@ package struct Timestamp: Hashable, Comparable, Sendable {
 
     package static func < (left: Timestamp, right: Timestamp) -> Bool { left.milliseconds < right.milliseconds }
 
+    /// The first instant; as the time from which something counts: ever before.
+    package static let distantPast = Timestamp(milliseconds: .min)
+    /// The last instant; as an end: none is stated.
+    package static let distantFuture = Timestamp(milliseconds: .max)
+
     /// The instants that ISO 8601 writes with a four-digit year: years 0000 to 9999.
     package static let writable =
         Timestamp(

@@ -86,7 +86,3 @@ enum DirectConnection: Sendable {
         PostgreSQL itself, or a pooler with session pooling
         """
 }
-
-extension Secret {
-    var text: String { withBytes { String(decoding: $0, as: UTF8.self) } }
-}

@@ -1,5 +1,6 @@
 import Configuration
 import Glibc
+import Linux
 import Observing
 import Vocabulary
 
@@ -38,16 +39,11 @@ enum SecretStore {
 
     /// The path without links; of a file that is not there, or cannot be seen, that of its directory and its name.
     static func realPath(_ path: String) -> String {
-        if let real = resolved(path) { return real }
-        guard let slash = path.lastIndex(of: "/"), slash != path.startIndex, let real = resolved(String(path[..<slash]))
+        if let real = FileStatus.realPath(path) { return real }
+        guard let slash = path.lastIndex(of: "/"), slash != path.startIndex,
+            let real = FileStatus.realPath(String(path[..<slash]))
         else { return path }
         return (real == "/" ? "" : real) + path[slash...]
-    }
-
-    private static func resolved(_ path: String) -> String? {
-        guard let real = realpath(path, nil) else { return nil }
-        defer { free(real) }
-        return String(cString: real)
     }
 
     /// The names of the files in a directory but for hidden ones; none where there is no such directory.

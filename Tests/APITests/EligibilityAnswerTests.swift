@@ -76,9 +76,8 @@ struct EligibilityAnswerTests {
         {
             StoreTransaction(
                 HeldTransaction(
-                    purchase: Identifier(high: 0, low: 0), kind: .subscription, product: "gold", until: Self.past,
-                    offerType: offer, status: nil, isRunning: false, isRunningForSubject: false, eventTypes: types,
-                    stated: stated))
+                    kind: .subscription, product: "gold", until: Self.past, offerType: offer, status: nil,
+                    isRunning: false, isRunningForSubject: false, eventTypes: types, stated: stated))
         }
         for end in ["STARTED", "CONVERTED", "NOT_CONVERTED"] {
             #expect(transaction(["TRIAL_" + end]).isTrial && !transaction(["TRIAL_" + end]).isIntroductory)

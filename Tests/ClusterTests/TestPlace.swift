@@ -105,6 +105,9 @@ final class Observed: Sendable {
         }
     }
 
+    /// Whether the server of the latest start had been running already; nil: nothing was started.
+    var wasTakenOver: Bool? { all.last { $0.hasPrefix("clusterStarted") }?.hasSuffix("takenOver: true)") }
+
     /// Waits until a server has died and another one serves.
     func restarted() async {
         _ = await next { if case .warning(let text) = $0 { text.contains("starting it again") } else { false } }
@@ -143,13 +146,7 @@ func query(_ cluster: PrivateCluster, _ sql: String) throws -> String {
     return output.trimmingCharacters(in: .whitespacesAndNewlines)
 }
 
-func pid(of cluster: PrivateCluster) async throws -> Int32 {
-    guard case .running(let pid) = await cluster.state else {
-        Issue.record("not running: \(await cluster.state)")
-        throw ClusterError.cancelled
-    }
-    return pid
-}
+func pid(of cluster: PrivateCluster) async -> pid_t { await cluster.server.process.pid }
 
 /// What pg_controldata says of the cluster.
 func state(of data: String) throws -> String {

@@ -51,7 +51,7 @@ import Testing
         let held = try await handler.nextHeld()
         let half = try RawClient(server.boundAddress)
         try await half.send("POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nha")
-        while server.figures.requests < 2 { try await Task.sleep(for: .milliseconds(1)) }
+        while handler.headsCount < 2 { try await Task.sleep(for: .milliseconds(1)) }
         async let cut = server.drain(upTo: .seconds(1_200))
         // The listening socket is closed once no one can connect any more.
         while !RawClient.isRefused(server.boundAddress) { try await Task.sleep(for: .milliseconds(1)) }

@@ -143,7 +143,7 @@ import Testing
             let third = try RawClient(server.boundAddress)
             try await third.send(post("/echo", "third"))
             _ = try await first.exchange(post("/echo", "x"))
-            #expect(server.figures.connections == 2)
+            #expect(server.openConnections == 2)
             try await second.send(post("/echo", "x", headers: "Connection: close\r\n"))
             _ = try await second.rest()
             #expect(try await third.answer().body == "third")

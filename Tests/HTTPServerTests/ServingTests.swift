@@ -14,8 +14,7 @@ import Testing
                 #expect(
                     answer == .init(status: 200, headers: ["content-length": "6"], body: "body \(number)"))
             }
-            #expect(server.figures.requests == 3)
-            #expect(server.figures.connections == 1)
+            #expect(server.openConnections == 1)
         }
     }
 

@@ -24,6 +24,7 @@ final class TestHandler: IncomingHandler {
     private let rejections: AsyncStream<Rejected>
     private let reject: AsyncStream<Rejected>.Continuation
     private let log = Mutex<[Rejected]>([])
+    private let heads = Atomic<Int>(0)
     let bodyBytesMax: Int
     let answerTimeout: Duration
 
@@ -35,9 +36,11 @@ final class TestHandler: IncomingHandler {
     }
 
     var rejected: [Rejected] { log.withLock { $0 } }
+    var headsCount: Int { heads.load(ordering: .relaxed) }
 
     func admit(_ head: IncomingHead) -> Admission {
-        switch (head.method, head.path) {
+        heads.wrappingAdd(1, ordering: .relaxed)
+        return switch (head.method, head.path) {
         case ("POST", "/echo"), ("POST", "/held"), ("GET", "/hello"):
             .accept(bodyBytesMax: bodyBytesMax, answerTimeout: answerTimeout, timeoutAnswer: .text(503, "too late\n"))
         case (_, "/echo"), (_, "/held"):

@@ -235,8 +235,8 @@ struct GooglePlayEnrichmentTests {
     @Test("A question about a product has its own answers")
     func products() throws {
         for (status, body, kind) in [
-            (200, Fixtures.product(), "done"), (410, Fixtures.gone, "ends"),
-            (404, Fixtures.unknownToken, "goes by name"),
+            (200, Fixtures.product(), "answered 200"), (410, Fixtures.gone, "answered 410"),
+            (404, Fixtures.unknownToken, "answered 404"),
             (200, Fixtures.state(), "unusable"), (200, "{}", "unusable"), (429, "{}", "cannot say"),
         ] {
             var play = FakePlay([Fixtures.token: (status, body)])
@@ -262,7 +262,7 @@ struct GooglePlayEnrichmentTests {
             var play = FakePlay([Fixtures.token: (200, answer)])
             let step = try play.run(Fixtures.subscription(2))
             // In the document the answer is nested once more.
-            #expect(step?.kind == (depth < Limits.jsonDepthMax ? "done" : "unusable"))
+            #expect(step?.kind == (depth < Limits.jsonDepthMax ? "answered 200" : "unusable"))
         }
     }
 
@@ -289,7 +289,7 @@ struct GooglePlayEnrichmentTests {
         let body = #"{"error":{"code":400,"errors":[{"reason":"failedPrecondition"}]}}"#
         var play = FakePlay([Fixtures.token: (400, body)])
         let step = try play.run(Fixtures.subscription(13))
-        #expect(step?.kind == "ends")
+        #expect(step?.kind == "answered 400")
         let event = try play.event(Fixtures.subscription(13))
         #expect(event.facts.map(\.kind) == [.loss])
     }
@@ -382,7 +382,7 @@ struct GooglePlayEnrichmentTests {
         _ = over.start(known: nil, askedAt: Fixtures.askedAt)
         let end = over.answered(status: 410, body: [])
         let after = over.answered(status: 200, body: body)
-        #expect(end.kind == "ends" && after.kind == "cannot say")
+        #expect(end.kind == "answered 410" && after.kind == "cannot say")
     }
 
     @Test("Steps and questions print no token")

@@ -165,7 +165,7 @@ struct FakePlay {
             case .lookUp(let token):
                 lookedUp.append(token)
                 step = enrichment.found(row(token))
-            case .done, .ends, .goesByName, .asIs, .cannotSay, .unusable: return step
+            case .done, .asIs, .cannotSay, .unusable: return step
             }
         }
         return nil
@@ -195,7 +195,7 @@ extension GooglePlayEnrichment.Step {
     /// What is stored with the event; nil: nothing is.
     var document: [UInt8]? {
         switch self {
-        case .done(let answer), .ends(let answer), .goesByName(let answer): answer
+        case .done(let answer): answer
         case .ask, .lookUp, .asIs, .cannotSay, .unusable: nil
         }
     }
@@ -204,9 +204,7 @@ extension GooglePlayEnrichment.Step {
         switch self {
         case .ask: "ask"
         case .lookUp: "look up"
-        case .done: "done"
-        case .ends: "ends"
-        case .goesByName: "goes by name"
+        case .done(let answer): "answered " + ((try? BodyFields(answer).text("status")) ?? "nothing")
         case .asIs: "as it is"
         case .cannotSay: "cannot say"
         case .unusable: "unusable"

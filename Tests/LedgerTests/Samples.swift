@@ -85,7 +85,7 @@ extension Delivery {
         Delivery(
             id: id, lease: lease, integration: integration,
             message: Message(
-                row: id, id: "msg_\(id)", event: id, eventID: "evt_\(id)", type: "RENEWED", source: "shop",
+                row: id, id: "msg_\(id)", eventID: "evt_\(id)", type: "RENEWED", source: "shop",
                 transaction: nil, purchase: nil, purchaseKey: nil, transferID: nil, envelope: [],
                 original: [UInt8](repeating: 0, count: bytes), derivedBody: nil),
             attemptsMade: 0, createdAt: seconds(0))

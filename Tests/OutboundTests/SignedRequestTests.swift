@@ -15,7 +15,7 @@ import Vocabulary
         access: String? = nil
     ) throws -> EndpointRequest {
         let message = Message(
-            row: 1, id: "msg_1", event: 1, eventID: "e", type: "RENEW", source: "s", transaction: nil, purchase: nil,
+            row: 1, id: "msg_1", eventID: "e", type: "RENEW", source: "s", transaction: nil, purchase: nil,
             purchaseKey: nil, transferID: nil, envelope: Array(#"{"data":{"original":"#.utf8),
             original: Array(#"{"a":1}"#.utf8), derivedBody: derived.map { Array($0.utf8) },
             access: access.map { Array($0.utf8) })

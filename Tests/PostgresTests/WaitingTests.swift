@@ -145,7 +145,7 @@ import Testing
 
     // MARK: Notifications
 
-    @Test("A notification wakes a listener and is handed over") func notification() async throws {
+    @Test("A notification wakes a listener") func notification() async throws {
         let connection = try await freshConnection()
         let database = try await connection.withSession { session throws(DatabaseError) in
             try session.script("LISTEN work")
@@ -155,8 +155,8 @@ import Testing
             try session.waitForNotification(upTo: .seconds(1_200))
         }
         try TestCluster.shared.psql("NOTIFY work, 'lane 7'", database: database)
-        let notifications = try await arrived
-        #expect(notifications == [Postgres.Notification(channel: "work", payload: "lane 7")])
+        let hasArrived = try await arrived
+        #expect(hasArrived)
     }
 
     @Test("An interrupt ends the wait, before or during it; so does the limit") func interrupt() async throws {
@@ -168,14 +168,14 @@ import Testing
                 try session.waitForNotification(upTo: .seconds(1_200))
             }
             connection.interrupt()
-            #expect(try await woken == [])
+            #expect(try await woken == false)
         }
         let idle = try await connection.withSession { session throws(DatabaseError) in
             // One interrupt may be left over from the last round.
             _ = try session.waitForNotification(upTo: .milliseconds(50))
             return try session.waitForNotification(upTo: .milliseconds(50))
         }
-        #expect(idle == [])
+        #expect(idle == false)
         // No wait but the last two came to its limit.
         #expect(ContinuousClock.now - started < .seconds(1_200))
     }

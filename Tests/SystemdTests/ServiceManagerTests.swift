@@ -31,7 +31,7 @@ import Testing
     @Test func reloadingNamesTheMonotonicClock() throws {
         let manager = try ManagerSocket()
         let before = DispatchTime.now().uptimeNanoseconds / 1_000
-        Notify.reloading()
+        _ = Notify.reloading()
         let after = DispatchTime.now().uptimeNanoseconds / 1_000
         let parts = manager.receive().split(separator: "\n")
         #expect(parts.first == "RELOADING=1")
@@ -41,7 +41,7 @@ import Testing
 
     @Test func aStatusCannotSmuggleAnAssignmentIn() throws {
         let manager = try ManagerSocket()
-        Notify.status("trouble\nMAINPID=1\r\n")
+        _ = Notify.status("trouble\nMAINPID=1\r\n")
         #expect(manager.receive() == "STATUS=trouble MAINPID=1  ")
     }
 

@@ -54,7 +54,7 @@ typedef struct {
 
 typedef struct ctoml_document ctoml_document;
 
-// Parses a whole document. NULL only where memory has run out; anything else that is wrong is reported by `ctoml_error`.
+// Parses a whole document. NULL only where memory has run out; `ctoml_failed` reports anything else that is wrong.
 ctoml_document *_Nullable ctoml_parse(const char *_Nullable bytes, size_t count, size_t depth_max);
 
 void ctoml_free(ctoml_document *_Nullable document);

@@ -11,16 +11,15 @@ struct APIBreaker: Sendable {
     enum Change: Hashable, Sendable {
         case none
         case opened
-        /// After so long.
-        case closed(Duration)
+        case closed
     }
 
     private enum State: Sendable {
         /// Failures since the last answer.
         case closed(failures: Int)
-        case open(until: Duration, since: Duration, pause: Duration)
+        case open(until: Duration, pause: Duration)
         /// One request is on its way, until `until` at the latest.
-        case probing(until: Duration, since: Duration, pause: Duration)
+        case probing(until: Duration, pause: Duration)
     }
 
     private var state = State.closed(failures: 0)
@@ -29,19 +28,19 @@ struct APIBreaker: Sendable {
     mutating func mayAsk(now: Duration) -> Bool {
         switch state {
         case .closed: return true
-        case .open(let until, let since, let pause), .probing(let until, let since, let pause):
+        case .open(let until, let pause), .probing(let until, let pause):
             guard now >= until else { return false }
             // A probe that nobody reports on must not keep it open.
-            state = .probing(until: now + AskLimits.requestTimeout, since: since, pause: pause)
+            state = .probing(until: now + AskLimits.requestTimeout, pause: pause)
             return true
         }
     }
 
-    mutating func answered(now: Duration) -> Change {
+    mutating func answered() -> Change {
         defer { state = .closed(failures: 0) }
         switch state {
         case .closed: return .none
-        case .open(_, let since, _), .probing(_, let since, _): return .closed(now - since)
+        case .open, .probing: return .closed
         }
     }
 
@@ -52,13 +51,13 @@ struct APIBreaker: Sendable {
             return .none
         case .closed:
             let pause = AskLimits.pause.lowerBound
-            state = .open(until: now + pause, since: now, pause: pause)
+            state = .open(until: now + pause, pause: pause)
             return .opened
         // A request that was sent before it opened.
         case .open: return .none
-        case .probing(_, let since, let pause):
+        case .probing(_, let pause):
             let longer = min(pause * 2, AskLimits.pause.upperBound)
-            state = .open(until: now + longer, since: since, pause: longer)
+            state = .open(until: now + longer, pause: longer)
             return .none
         }
     }

@@ -101,7 +101,7 @@ package struct Enricher: Sendable {
                     try await lookups.token(token.id, source)
                 }
                 step = enrichment.found(known)
-            case .done(let answer), .ends(let answer), .goesByName(let answer): return .answered(answer)
+            case .done(let answer): return .answered(answer)
             case .asIs: return .asIs
             case .cannotSay(let reason): return .unavailable(reason: reason)
             case .unusable(let reason): return .unusable(reason: reason)

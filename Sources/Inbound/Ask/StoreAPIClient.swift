@@ -122,7 +122,7 @@ package final class StoreAPIClient: Sendable {
         let change = state.withLock { state in
             let now = clock.elapsed()
             return failure == nil
-                ? state.breakers[app, default: APIBreaker()].answered(now: now)
+                ? state.breakers[app, default: APIBreaker()].answered()
                 : state.breakers[app, default: APIBreaker()].failed(now: now)
         }
         switch change {

@@ -34,7 +34,7 @@ package struct Adapty: SourceAdapter {
         let holder = try holder(in: fields)
         let occurredAt = try occurredAt(in: fields)
         let properties = fields.object("event_properties") ?? .none
-        let sharing = try sharing(in: fields, properties: properties)
+        let sharing = sharing(in: fields, properties: properties)
 
         let offer = try AdaptyNames.offer(of: usual, properties)
         let isOver = properties.adaptyEnd.map { $0 <= occurredAt }
@@ -102,7 +102,7 @@ package struct Adapty: SourceAdapter {
 
     /// The profiles that share this one's access. The vendor's page names the list at the top level and among the
     /// properties.
-    private func sharing(in fields: BodyFields, properties: BodyFields) throws(Unreadable) -> [BodyFields] {
+    private func sharing(in fields: BodyFields, properties: BodyFields) -> [BodyFields] {
         let listed = fields.objects("profiles_sharing_access_level")
         return listed.isEmpty ? properties.objects("profiles_sharing_access_level") : listed
     }

@@ -6,8 +6,7 @@ package import Vocabulary
 ///
 ///     ready ──▶ asked ──200──▶ lookingUp ──not known──▶ askedLink ──200──▶ lookingUp …
 ///       │         │                └ known: done            └ no link, forgotten, unknown: done
-///       │         ├ no link, or the ledger knows the event's own token: done
-///       │         ├ forgotten: ends; unknown: goes by its name
+///       │         ├ no link, forgotten, unknown, or the ledger knows the event's own token: done
 ///       │         └ a fault, here as in askedLink: cannot say; anything else: unusable
 ///       └ without the API: by the name, in the purchase that the ledger knows
 ///
@@ -44,12 +43,8 @@ package struct GooglePlayEnrichment: Sendable {
         case ask(Question)
         /// Look the token up in the ledger, then call `found`.
         case lookUp(GooglePlayToken)
-        /// Record the event with this answer.
+        /// Record the event with this answer. `GooglePlayAnswer` reads from its status what the event means.
         case done(answer: [UInt8])
-        /// 410: the same. The answer says that the purchase has ended.
-        case ends(answer: [UInt8])
-        /// 404, or nothing was asked: the same. The answer says nothing, so the event means what its name says.
-        case goesByName(answer: [UInt8])
         /// Record the event as it came: nothing is asked, and nothing is known of its token.
         case asIs
         /// Answer 503 and record nothing. The reason is for a person and quotes nothing.
@@ -260,11 +255,7 @@ package struct GooglePlayEnrichment: Sendable {
             return unusable("the Google Play Developer API's answers cannot be kept")
         }
         state = .over
-        switch status {
-        case 200: return .done(answer: answer)
-        case 404, nil: return .goesByName(answer: answer)
-        default: return .ends(answer: answer)
-        }
+        return .done(answer: answer)
     }
 
     /// An answer without the name and the addresses of a person who subscribed with a Google account: nothing needs

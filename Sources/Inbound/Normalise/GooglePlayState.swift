@@ -176,7 +176,3 @@ private struct GooglePlayLineItem {
         }
     }
 }
-
-extension Timestamp {
-    fileprivate static let distantPast = Timestamp(milliseconds: .min)
-}

@@ -46,7 +46,7 @@ package struct GooglePlayToken: Sendable, CustomStringConvertible, CustomDebugSt
     static func pathSegment(_ text: String) -> String {
         var out: [UInt8] = []
         for byte in text.utf8 {
-            if isUnreserved(byte) {
+            if byte.isASCIIAlphanumeric || "-._~".utf8.contains(byte) {
                 out.append(byte)
             } else {
                 out.append(UInt8(ascii: "%"))
@@ -54,16 +54,6 @@ package struct GooglePlayToken: Sendable, CustomStringConvertible, CustomDebugSt
             }
         }
         return String(decoding: out, as: UTF8.self)
-    }
-
-    private static func isUnreserved(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
-            UInt8(ascii: "~"):
-            true
-        default: false
-        }
     }
 }
 

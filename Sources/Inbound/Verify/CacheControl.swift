@@ -1,3 +1,5 @@
+internal import Vocabulary
+
 /// The header field Cache-Control of an answer (RFC 9111 section 5.2).
 package enum CacheControl {
     /// Digits of an age that are read; RFC 9111 section 1.2.2 lets a greater one count as very long.
@@ -22,7 +24,7 @@ package enum CacheControl {
         let isBlank = { (byte: UInt8) in byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") }
         var bytes = Array(part.drop(while: isBlank))
         while let last = bytes.last, isBlank(last) { bytes.removeLast() }
-        return bytes.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 + 32 : $0 }
+        return bytes.map(\.asciiLowercased)
     }
 
     /// A recipient takes the quoted form, too (RFC 9111 section 5.2).

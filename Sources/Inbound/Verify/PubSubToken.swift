@@ -45,9 +45,7 @@ enum PubSubToken {
     /// What follows the scheme, whose case does not matter (RFC 9110 section 11.1); nil for another scheme.
     private static func bearer(in field: String) -> [UInt8]? {
         let bytes = Array(field.utf8)
-        let start = bytes.prefix(scheme.utf8.count).map { byte in
-            (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) ? byte + 32 : byte
-        }
+        let start = bytes.prefix(scheme.utf8.count).map(\.asciiLowercased)
         return start.elementsEqual(scheme.utf8) ? Array(bytes.dropFirst(scheme.utf8.count)) : nil
     }
 

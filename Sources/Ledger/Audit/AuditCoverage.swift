@@ -25,9 +25,4 @@ package struct AuditCoverage: Sendable, Equatable {
         left.older += right.older
         left.unnoted += right.unnoted
     }
-
-    /// What must have an answer, and has one.
-    package var answered: Int { delivered + waiting + dead + discarded + erased }
-    /// Messages that nothing can be proved of.
-    package var unprovable: Int { older + unnoted }
 }

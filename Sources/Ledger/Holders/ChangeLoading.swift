@@ -99,7 +99,7 @@ struct ChangeAnswers {
             let last = times[index].max()
             let end = isWhole ? nil : last
             holders.changes.load(
-                rows[index], of: wish.key, from: starts[index], through: end ?? Timestamp(milliseconds: .max))
+                rows[index], of: wish.key, from: starts[index], through: end ?? Timestamp.distantFuture)
             if let purchase = wish.purchase.flatMap(id), starts[index] == wish.from {
                 holders.settle(wish.key.subject, of: purchase)
             }

@@ -41,10 +41,3 @@ package final class DatabaseClock: Sendable {
         }
     }
 }
-
-extension Duration {
-    /// Rounded down.
-    package var wholeMilliseconds: Int64 {
-        components.seconds * 1_000 + components.attoseconds / 1_000_000_000_000_000
-    }
-}

@@ -4,7 +4,6 @@ package import Vocabulary
 /// One transaction of a purchase that a subject holds or held, or an anonymous holder that is now a user of it: the
 /// eligibility for an offer is decided from these.
 package struct HeldTransaction: Sendable {
-    package let purchase: Identifier
     package let kind: Purchase.Kind
     package let product: String
     /// End of the paid period, grace included.
@@ -53,12 +52,12 @@ extension HolderLookup {
 
 enum HolderTransactionStatements {
     private static func transaction(
-        purchase: Identifier, kind: String, product: String, until: Timestamp?, offerType: String?, status: String?,
-        isRunning: Bool, isRunningForSubject: Bool, eventTypes: [String], stated: [String]
+        kind: String, product: String, until: Timestamp?, offerType: String?, status: String?, isRunning: Bool,
+        isRunningForSubject: Bool, eventTypes: [String], stated: [String]
     ) -> HeldTransaction {
         HeldTransaction(
-            purchase: purchase, kind: Purchase.Kind(rawValue: kind) ?? .subscription, product: product, until: until,
-            offerType: offerType, status: status, isRunning: isRunning, isRunningForSubject: isRunningForSubject,
+            kind: Purchase.Kind(rawValue: kind) ?? .subscription, product: product, until: until, offerType: offerType,
+            status: status, isRunning: isRunning, isRunningForSubject: isRunningForSubject,
             eventTypes: Set(eventTypes), stated: Set(stated))
     }
 
@@ -101,8 +100,8 @@ enum HolderTransactionStatements {
             CROSS JOIN LATERAL substring(encode(e.body, 'escape') FROM $9) AS v
             GROUP BY e.purchase, e.store_transaction_id
         )
-        SELECT c.purchase, c.kind, c.product, c.effective_next_renewal_at_ms, c.offer_type, c.status,
-               c.running, c.running AND c.meant_active, coalesce(s.types, '{}'), coalesce(s.texts, '{}')
+        SELECT c.kind, c.product, c.effective_next_renewal_at_ms, c.offer_type, c.status, c.running,
+               c.running AND c.meant_active, coalesce(s.types, '{}'), coalesce(s.texts, '{}')
         FROM chosen c
         LEFT JOIN stated s ON s.purchase = c.purchase AND s.store_transaction_id = c.store_transaction_id
         """, row: transaction)

@@ -26,7 +26,7 @@ package enum TestMessage {
         let envelope = MessageEnvelope.write(
             .init(type: type, eventID: eventID, eventName: type), of: .init(), in: scope, at: time)
         return Message(
-            row: 0, id: key.messageID, event: 0, eventID: eventID, type: type, source: scope.source, transaction: nil,
+            row: 0, id: key.messageID, eventID: eventID, type: type, source: scope.source, transaction: nil,
             purchase: nil, purchaseKey: nil, transferID: nil, envelope: envelope, original: original, derivedBody: nil)
     }
 }

@@ -16,15 +16,12 @@ enum PeriodSwitch {
     private static let migration: Int32 = 11
 
     /// The indexes of the two tables; the names of the partitions' own differ.
-    private static let indexes: [(table: String, name: String, definition: String)] = [
-        ("events", "events_purchase", "(purchase, id) WHERE purchase IS NOT NULL"),
-        ("events", "events_stray", "(holder, id) WHERE stray"),
-        (
-            "events", "events_without_purchase",
-            "(store_transaction_id, id) WHERE store_transaction_id IS NOT NULL AND purchase IS NULL"
-        ),
-        ("messages", "messages_event", "(event)"), ("messages", "messages_own_key", "(key) WHERE key IS NOT NULL"),
-    ]
+    private static let indexes: [IndexMigration.Index] =
+        IndexMigration.new.filter { PeriodTables.names.contains($0.table) } + [
+            IndexMigration.Index(
+                name: "events_purchase", table: "events", definition: "(purchase, id) WHERE purchase IS NOT NULL"),
+            IndexMigration.Index(name: "messages_event", table: "messages", definition: "(event)"),
+        ]
 
     /// The first id that the first period can have: ids below it may have been given out.
     static let firstFreeID = Statement<(), Int64>(
@@ -122,7 +119,7 @@ enum PeriodSwitch {
             for index in indexes where index.table == table {
                 sql += """
                     ALTER INDEX \(index.name) RENAME TO \(index.name)_\(PeriodTables.before);
-                    CREATE INDEX \(index.name) ON \(table) \(index.definition);
+                    \(index.creation());
 
                     """
             }

@@ -4,7 +4,7 @@ import Vocabulary
 /// Begins periods and drops those whose time is over.
 extension Upkeep {
     /// Events of a period that are kept beyond its time. A period of which more are needed stands until fewer are.
-    static let keptMax: Int32 = 1_000
+    package static let keptMax: Int32 = 1_000
     /// Bytes of their bodies: they are copied while everybody waits.
     private static let keptBytesMax: Int64 = 8 << 20
     /// Rows read of a partition for the planner: enough to see what is unique.

@@ -96,7 +96,7 @@ extension MessageReading.MessageRow {
     fileprivate func joined(with event: MessageReading.EventRow) -> Message {
         let key = key ?? event.key
         return Message(
-            row: row, id: key.messageID, event: event.row,
+            row: row, id: key.messageID,
             eventID: transfer != nil && derivedBody != nil
                 ? key.eventID : event.vendorEventID ?? event.key.eventID,
             type: type, source: event.source, transaction: event.transaction ?? transaction,

@@ -27,10 +27,10 @@ package struct WakeUps: Sendable {
                         try session.script("LISTEN posthouse_deliveries")
                     }
                     while !Task.isCancelled {
-                        let hints = try await connection.withSession { session throws(DatabaseError) in
+                        let hasArrived = try await connection.withSession { session throws(DatabaseError) in
                             try session.waitForNotification(upTo: Self.roundLimit)
                         }
-                        if !hints.isEmpty { await wakeUp() }
+                        if hasArrived { await wakeUp() }
                     }
                 } onCancel: {
                     connection.interrupt()

@@ -90,7 +90,7 @@ struct BatchPlan {
         var changes = storedChanges(of: id, isFirst: isFirst, index: index)
         if isConverted, let row = purchases[id], holders.changing.contains(row.scope.source) {
             for key in row.state.everHolders.flatMap({ KnownChanges.Key.all(of: $0, in: row.scope) }) {
-                changes[key] = Timestamp(milliseconds: .min)
+                changes[key] = Timestamp.distantPast
             }
         }
         switch ownership(of: events[index].event.scope.source) {
@@ -118,7 +118,7 @@ struct BatchPlan {
         var changes = storedChanges(of: id, isFirst: isFirst, index: index)
         if joined.state == row.state {
             // Stored changes were applied to all of it, but for those of a name that is new.
-            changes = changes.filter { $0.value == Timestamp(milliseconds: .min) }
+            changes = changes.filter { $0.value == Timestamp.distantPast }
         } else {
             apply(joined, purchase: id, index: index)
             // Those whom a state has forgotten are known by their rows alone.
@@ -129,7 +129,7 @@ struct BatchPlan {
             }
             for holder in stated.everHolders where holders.changing.contains(row.scope.source) {
                 for key in KnownChanges.Key.all(of: holder, in: row.scope) {
-                    changes[key] = Timestamp(milliseconds: .min)
+                    changes[key] = Timestamp.distantPast
                 }
             }
         }
@@ -309,7 +309,7 @@ extension BatchPlan {
             let key = KnownChanges.Key(scope: new.event.scope, subject: name, isLogin: false)
             // A restore may have named it before its purchase was known.
             let isSettled = holders.isSettled(name, of: id) && !isFirst
-            wanted[key] = isSettled ? new.event.earliestFact : Timestamp(milliseconds: .min)
+            wanted[key] = isSettled ? new.event.earliestFact : Timestamp.distantPast
             holders.settle(name, of: id)
         }
         return wanted
@@ -400,7 +400,7 @@ extension Event {
     var wantedChanges: [KnownChanges.Key: Timestamp] {
         var wanted: [KnownChanges.Key: Timestamp] = [:]
         for fact in facts {
-            let time = fact.isNamed ? fact.at : Timestamp(milliseconds: .min)
+            let time = fact.isNamed ? fact.at : Timestamp.distantPast
             for holder in [fact.holder] + (fact.counterpart.map { [$0] } ?? []) {
                 for key in KnownChanges.Key.all(of: holder, in: scope) {
                     wanted[key] = min(wanted[key] ?? time, time)

@@ -26,7 +26,6 @@ struct BatchRecording {
         /// Deliveries that the acknowledgement of an event waits for: those to integrations with `confirm`, with their
         /// time-outs.
         var awaited: [Identifier: [Int64: Duration]] = [:]
-        var dispatched: [Delivery] = []
         /// Ordering keys in which this batch's deliveries are blocked by one that was in the table, and that delivery.
         var blocked: [(key: FanOut.OrderingKey, head: Int64)] = []
         var observations: [Observation] = []

@@ -139,11 +139,10 @@ final class BatchWrite {
                 recording.dispatchBuffer.reserve(delivery.integration, upTo: 1, bytesEach: message.bytes) == 1
             {
                 lease = daemon
-                let leased = Delivery(
-                    id: id, lease: daemon, integration: delivery.integration, message: message, attemptsMade: 0,
-                    createdAt: createdAt)
-                reserved.take(leased)
-                committed.dispatched.append(leased)
+                reserved.take(
+                    Delivery(
+                        id: id, lease: daemon, integration: delivery.integration, message: message, attemptsMade: 0,
+                        createdAt: createdAt))
             }
             return RecordTables.DeliveryRow(
                 id: id, message: message.row, integration: delivery.integration, purchase: delivery.purchase,
@@ -168,8 +167,7 @@ final class BatchWrite {
         let message = plan.messages[index]
         let new = plan.events[message.cause]
         return Message(
-            row: row, id: (ownKey(of: message) ?? new.key).messageID, event: new.row, eventID: message.eventID,
-            type: message.type,
+            row: row, id: (ownKey(of: message) ?? new.key).messageID, eventID: message.eventID, type: message.type,
             source: new.event.scope.source, transaction: message.storeTransactionID, purchase: message.purchase,
             purchaseKey: message.purchaseKey, transferID: message.transfer?.transferID,
             envelope: message.envelope, original: new.event.body, derivedBody: message.derivedBody, access: access)

@@ -245,7 +245,7 @@ package struct Recorder: Sendable {
         case .success(let committed):
             // Before any lane has one of them, so that an immediate confirmation is counted.
             for (key, deliveries) in committed.awaited { dispatchBuffer.confirmations.expect(deliveries, of: key) }
-            dispatch(committed.dispatched)
+            dispatch(reserved.deliveries)
             return committed
         case .failure(let error):
             // If the commit took effect after all, the sweep finds deliveries that are leased and not held.

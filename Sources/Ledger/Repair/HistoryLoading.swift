@@ -30,7 +30,7 @@ struct HistoryLoading {
     /// First identifies: row of the event, with its identity and install.
     private var firsts: [Int64: (identity: String, install: String)] = [:]
     /// The database's time.
-    private var now = Timestamp(milliseconds: .max)
+    private var now = Timestamp.distantFuture
 
     init(
         _ purchase: Identifier, hash: Identifier, scope: Scope, key: String, kind: Purchase.Kind, mayLackName: Bool,
@@ -82,13 +82,13 @@ struct HistoryLoading {
         var last: Int64 = -1
         while true {
             let page = try session.run(RepairStatements.webhooks, (purchase, last, Self.pageRows))
-            for row in page { try take(webhook: try webhook(row)) }
+            for row in page { take(webhook: try webhook(row)) }
             guard let end = page.last?.id, page.count == Int(Self.pageRows) else { return }
             last = end
         }
     }
 
-    private mutating func take(webhook: StoredWebhook) throws(DatabaseError) {
+    private mutating func take(webhook: StoredWebhook) {
         guard let found = read(webhook), found.event.purchase != nil else {
             history.unreadable += 1
             return

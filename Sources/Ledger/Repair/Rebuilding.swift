@@ -65,8 +65,7 @@ struct Rebuilding {
             let missing = plan.holders.changes.missing.keys
             if missing.isEmpty { return plan }
             for key in missing {
-                known.changes.load(
-                    [], of: key, from: Timestamp(milliseconds: .min), through: Timestamp(milliseconds: .max))
+                known.changes.load([], of: key, from: .distantPast, through: .distantFuture)
             }
         }
     }

@@ -4,6 +4,17 @@ import Vocabulary
 /// The changes of the schema that take as long as the ledger is large: indexes, built and dropped while the relay
 /// serves. The migrations leave them out, so that no start waits for them. Nothing that is written before `FormSwitch`
 /// needs one of them to be right, only to be fast; so each step may fail, be cut short and be done again.
+///
+/// The steps of an upgrade, in their order. Each waits for those before it, and all but the first for a run that finds
+/// nothing left to build. They wait for a form until every living daemon reads it (`LedgerForm`), and the switches for
+/// an hour after a migration and for tables that nobody holds (`SwitchGate`).
+///
+/// | step | takes away | waits for | of an older version then fails |
+/// |--|--|--|--|
+/// | build `new` | | M0008, M0009, M0013: its columns | |
+/// | drop `old` | the indexes | `keylessMessages` | nothing: it only becomes slow |
+/// | `FormSwitch` | `identities_pkey` | `timedKeys`; M0009 | INSERT with ON CONFLICT (key) into `identities` |
+/// | `PeriodSwitch` | `messages_key_key` | `periods`; M0011 | the same into `messages`; a daemon's registration |
 package enum IndexMigration {
     package enum Outcome: Sendable, Equatable {
         case done
@@ -13,7 +24,7 @@ package enum IndexMigration {
         case left([String])
     }
 
-    private struct Index {
+    struct Index {
         let name: String
         var isUnique = false
         let table: String
@@ -30,7 +41,7 @@ package enum IndexMigration {
         }
     }
 
-    private static let new = [
+    static let new = [
         Index(name: "events_stray", table: "events", definition: "(holder, id) WHERE stray"),
         // The others are found by the purchases of the transaction.
         Index(

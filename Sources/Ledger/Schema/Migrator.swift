@@ -12,58 +12,34 @@ struct Migration: Sendable {
     /// SHA-256 of the text, so that a change to an applied migration is noticed.
     var checksum: [UInt8] { Array(SHA256.hash(data: Array(sql.utf8))) }
 
-    static let all: [Migration] = [
-        Migration(
-            version: 1, name: "ledger", sql: String(decoding: PackageResources.M0001_ledger_sql, as: UTF8.self)),
-        Migration(
-            version: 2, name: "holders", sql: String(decoding: PackageResources.M0002_holders_sql, as: UTF8.self)),
-        Migration(
-            version: 3, name: "operator", sql: String(decoding: PackageResources.M0003_operator_sql, as: UTF8.self)),
-        Migration(
-            version: 4, name: "collation", sql: String(decoding: PackageResources.M0004_collation_sql, as: UTF8.self)),
-        Migration(
-            version: 5, name: "leases", sql: String(decoding: PackageResources.M0005_leases_sql, as: UTF8.self)),
-        Migration(
-            version: 6, name: "holder_changes",
-            sql: String(decoding: PackageResources.M0006_holder_changes_sql, as: UTF8.self)),
-        Migration(
-            version: 7, name: "state_form",
-            sql: String(decoding: PackageResources.M0007_state_form_sql, as: UTF8.self)),
-        Migration(version: 8, name: "flat", sql: String(decoding: PackageResources.M0008_flat_sql, as: UTF8.self)),
-        Migration(
-            version: 9, name: "by_time", sql: String(decoding: PackageResources.M0009_by_time_sql, as: UTF8.self)),
-        Migration(
-            version: 10, name: "sources", sql: String(decoding: PackageResources.M0010_sources_sql, as: UTF8.self)),
-        Migration(
-            version: 11, name: "periods", sql: String(decoding: PackageResources.M0011_periods_sql, as: UTF8.self)),
-        Migration(
-            version: 12, name: "answers", sql: String(decoding: PackageResources.M0012_answers_sql, as: UTF8.self)),
-        Migration(
-            version: 13, name: "kept_links",
-            sql: String(decoding: PackageResources.M0013_kept_links_sql, as: UTF8.self)),
-        Migration(
-            version: 14, name: "access", sql: String(decoding: PackageResources.M0014_access_sql, as: UTF8.self)),
-        Migration(version: 15, name: "ends", sql: String(decoding: PackageResources.M0015_ends_sql, as: UTF8.self)),
-        Migration(
-            version: 16, name: "coverage", sql: String(decoding: PackageResources.M0016_coverage_sql, as: UTF8.self)),
-        Migration(
-            version: 17, name: "message_access",
-            sql: String(decoding: PackageResources.M0017_message_access_sql, as: UTF8.self)),
-        Migration(
-            version: 18, name: "lock_salt",
-            sql: String(decoding: PackageResources.M0018_lock_salt_sql, as: UTF8.self)),
-        Migration(
-            version: 19, name: "event_id",
-            sql: String(decoding: PackageResources.M0019_event_id_sql, as: UTF8.self)),
-        Migration(
-            version: 20, name: "replica_identity",
-            sql: String(decoding: PackageResources.M0020_replica_identity_sql, as: UTF8.self)),
-        Migration(
-            version: 21, name: "said_names",
-            sql: String(decoding: PackageResources.M0021_said_names_sql, as: UTF8.self)),
-        Migration(
-            version: 22, name: "daemon_configuration",
-            sql: String(decoding: PackageResources.M0022_daemon_configuration_sql, as: UTF8.self)),
+    static let all: [Migration] = texts.enumerated().map { index, text in
+        Migration(version: Int32(index + 1), name: text.name, sql: String(decoding: text.sql, as: UTF8.self))
+    }
+
+    /// A migration's place is its version.
+    private static let texts: [(name: String, sql: [UInt8])] = [
+        ("ledger", PackageResources.M0001_ledger_sql),
+        ("holders", PackageResources.M0002_holders_sql),
+        ("operator", PackageResources.M0003_operator_sql),
+        ("collation", PackageResources.M0004_collation_sql),
+        ("leases", PackageResources.M0005_leases_sql),
+        ("holder_changes", PackageResources.M0006_holder_changes_sql),
+        ("state_form", PackageResources.M0007_state_form_sql),
+        ("flat", PackageResources.M0008_flat_sql),
+        ("by_time", PackageResources.M0009_by_time_sql),
+        ("sources", PackageResources.M0010_sources_sql),
+        ("periods", PackageResources.M0011_periods_sql),
+        ("answers", PackageResources.M0012_answers_sql),
+        ("kept_links", PackageResources.M0013_kept_links_sql),
+        ("access", PackageResources.M0014_access_sql),
+        ("ends", PackageResources.M0015_ends_sql),
+        ("coverage", PackageResources.M0016_coverage_sql),
+        ("message_access", PackageResources.M0017_message_access_sql),
+        ("lock_salt", PackageResources.M0018_lock_salt_sql),
+        ("event_id", PackageResources.M0019_event_id_sql),
+        ("replica_identity", PackageResources.M0020_replica_identity_sql),
+        ("said_names", PackageResources.M0021_said_names_sql),
+        ("daemon_configuration", PackageResources.M0022_daemon_configuration_sql),
     ]
 }
 
@@ -151,7 +127,7 @@ package enum Migrator {
     private static let pause: Duration = .seconds(5)
 
     /// The version of an up-to-date schema.
-    package static let newest = Int(Migration.all.last?.version ?? 0)
+    package static let newest = Migration.all.count
 
     /// Whether the schema exists, whether the role may use it, and whether the role may make one; and the role's name.
     static let schema = Statement<String, (Bool, Bool, Bool, String)>(
@@ -239,8 +215,8 @@ package enum Migrator {
 
     /// What speaks against the migrations that a database has; nil: nothing, though some may be missing.
     private static func objection(to checksums: [Int32: [UInt8]]) -> MigrationError? {
-        let (last, newest) = (checksums.keys.max() ?? 0, Migration.all.last?.version ?? 0)
-        if last > newest { return .newer(database: last, program: newest) }
+        let last = checksums.keys.max() ?? 0
+        if last > newest { return .newer(database: last, program: Int32(newest)) }
         for migration in Migration.all {
             if let checksum = checksums[migration.version], checksum != migration.checksum {
                 return .changed(version: migration.version, name: migration.name)
@@ -284,7 +260,7 @@ package enum Migrator {
         }
         guard let checksums = try checksums(on: session) else { return .failure(.foreign) }
         if let objection = objection(to: checksums) { return .failure(objection) }
-        let (last, newest) = (checksums.keys.max() ?? 0, Migration.all.last?.version ?? 0)
+        let last = checksums.keys.max() ?? 0
         let missing = Migration.all.filter { checksums[$0.version] == nil }
         if last > 0, !missing.isEmpty {
             let sql = missing.map(\.sql).joined(separator: "\n")
@@ -296,7 +272,7 @@ package enum Migrator {
             if let failure = apply(migration, on: session) { return .failure(failure) }
         }
         if last == 0 { try IndexMigration.runOnEmpty(on: session) }
-        return .success((Int(last), Int(newest)))
+        return .success((Int(last), newest))
     }
 
     static func apply(_ migration: Migration, on session: borrowing Session) -> MigrationError? {

@@ -9,7 +9,7 @@ package struct SchemaVersion: Sendable, Hashable {
 
     package static func read(from pool: Pool) async throws(DatabaseError) -> SchemaVersion {
         try await pool.withSession { session throws(DatabaseError) in
-            let program = Int(Migration.all.last?.version ?? 0)
+            let program = Migrator.newest
             guard try session.run(Migrator.exists, ()).first == true else {
                 return SchemaVersion(database: nil, program: program)
             }

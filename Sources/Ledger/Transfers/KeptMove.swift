@@ -105,7 +105,7 @@ extension PurchaseState {
     mutating func settle(movesMost: Int = Self.movesMax, namelessMost: Int = Self.namelessMax) {
         moves.removeAll(where: isIdle)
         if nameless.count > Self.namelessMax { dropInnerNameless() }
-        let horizon = horizon ?? Timestamp(milliseconds: .min)
+        let horizon = horizon ?? Timestamp.distantPast
         func isMoveDue() -> Bool { moves.count > movesMost || moves.first.map { $0.at < horizon } ?? false }
         func isFactDue() -> Bool { nameless.count > namelessMost || nameless.first.map { $0.at < horizon } ?? false }
         guard isMoveDue() || isFactDue() else { return }

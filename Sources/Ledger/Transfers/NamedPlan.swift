@@ -86,7 +86,7 @@ extension PurchaseState {
     func isOfLeftPlan(_ loss: KeptFact, among facts: [KeptFact]) -> Bool {
         if plans.isEmpty || loss.kind == .gain { return false }
         let newest = facts.last { $0.kind == .gain && $0.holder == loss.holder && $0.at <= loss.at }
-        guard let newest, loss.at < newest.until, newest.until < Timestamp(milliseconds: .max) else { return false }
+        guard let newest, loss.at < newest.until, newest.until < Timestamp.distantFuture else { return false }
         let left = digests(.loss, of: loss.holder, at: loss.at)
         // A plan that was left may have been renewed at that very time.
         let inForce = digests(.gain, of: loss.holder, at: newest.at).subtracting(

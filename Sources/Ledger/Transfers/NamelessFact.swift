@@ -142,7 +142,7 @@ extension PurchaseState {
                 cuts[fact.holder] = nil
                 fact.until =
                     isOwn(fact.holder)
-                    ? Timestamp(milliseconds: .max) : fact.until.advanced(byMilliseconds: Limits.lateNameMilliseconds)
+                    ? .distantFuture : fact.until.advanced(byMilliseconds: Limits.lateNameMilliseconds)
             }
             return fact
         }
@@ -235,7 +235,7 @@ extension PurchaseState {
         let first = own.map(\.since).min()
         if let horizon { names = names.dropping(before: horizon, first: first) }
         if names.count <= Self.namesMax { return }
-        names = names.dropping(before: Timestamp(milliseconds: .max), first: first)
+        names = names.dropping(before: Timestamp.distantFuture, first: first)
         while names.count > Self.namesMax {
             // Without what the store said last, the next that it says would be news.
             let said = names.lastIndex { $0.kind == .said }

@@ -297,7 +297,7 @@ extension FactReading {
 
 extension KeptFact {
     fileprivate static func gain(of holder: Holder, _ fact: Fact, isRevocation: Bool) -> KeptFact {
-        let until = fact.until ?? Timestamp(milliseconds: .max)
+        let until = fact.until ?? Timestamp.distantFuture
         return KeptFact(
             at: fact.at, holder: holder, isRevoked: isRevocation, kind: .gain,
             until: isRevocation ? fact.at.advanced(byMilliseconds: -1) : until)

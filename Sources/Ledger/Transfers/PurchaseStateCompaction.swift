@@ -10,7 +10,7 @@ extension PurchaseState {
         let (facts, moves, nameless, plans) = (facts.count, moves.count, nameless.count, plans.count)
         settle()
         dropInnerFacts()
-        if self.facts.count > Self.factsMax { dropInnerFacts(before: Timestamp(milliseconds: .max)) }
+        if self.facts.count > Self.factsMax { dropInnerFacts(before: Timestamp.distantFuture) }
         dropOldestFacts()
         dropPlans()
         if self.facts.count != facts || self.moves.count != moves || self.nameless.count != nameless

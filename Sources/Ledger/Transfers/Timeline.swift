@@ -233,7 +233,7 @@ extension [KeptFact] {
     func isBefore(_ left: (at: Timestamp, holder: Holder), _ right: (at: Timestamp, holder: Holder)) -> Bool {
         if left.at != right.at { return left.at < right.at }
         if left.holder == right.holder { return false }
-        let never = Timestamp(milliseconds: .max)
+        let never = Timestamp.distantFuture
         let leftLoss = firstLoss(of: left.holder, from: left.at) ?? never
         let rightLoss = firstLoss(of: right.holder, from: left.at) ?? never
         return leftLoss != rightLoss ? leftLoss < rightLoss : left.holder < right.holder

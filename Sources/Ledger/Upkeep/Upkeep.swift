@@ -27,19 +27,10 @@ package struct Upkeep: Sendable {
     ///   - alwaysNaming: the names of the sources whose events always name somebody.
     ///   - mayLackName: those of the other configured sources. The newest link of a holder of theirs is kept: a
     ///     purchase that begins years later has no other name.
+    ///   - keptMax: events of a period that are kept beyond its time.
     package init(
         pool: Pool, retention: Retention, integrations: [String] = [], alwaysNaming: [String] = [],
-        mayLackName: [String] = [], observe: @escaping Observer = { _ in }
-    ) {
-        self.init(
-            pool: pool, retention: retention, integrations: integrations, alwaysNaming: alwaysNaming,
-            mayLackName: mayLackName, keptMax: Self.keptMax, observe: observe)
-    }
-
-    /// - Parameter keptMax: events of a period that are kept beyond its time.
-    init(
-        pool: Pool, retention: Retention, integrations: [String] = [], alwaysNaming: [String] = [],
-        mayLackName: [String] = [], keptMax: Int32, observe: @escaping Observer = { _ in }
+        mayLackName: [String] = [], keptMax: Int32 = Upkeep.keptMax, observe: @escaping Observer = { _ in }
     ) {
         self.pool = pool
         self.retention = retention

@@ -141,7 +141,7 @@ package final class SettlementBuffer: Sendable {
         while (try? await Task.sleep(for: Limits.settleRefusedTick)) != nil {
             guard ContinuousClock.now >= dueAt, let batch = takeRefused() else { continue }
             let (refused, _) = await SettlingInParts(settle: settle, settled: settled).write(batch)
-            if giveBack(refused, of: batch) { news(.allSettled) }
+            if giveBack(refused) { news(.allSettled) }
             pause =
                 refused.count < batch.count
                 ? Limits.reconnectBackoff.lowerBound : min(pause * 2, Limits.reconnectBackoff.upperBound)
@@ -159,7 +159,7 @@ package final class SettlementBuffer: Sendable {
         for _ in 0...(count / Limits.settleBatchMax) {
             guard !Task.isCancelled, let batch = takeRefused() else { break }
             let (refused, _) = await SettlingInParts(settle: settle, settled: settled).write(batch)
-            _ = giveBack(refused, of: batch)
+            _ = giveBack(refused)
         }
         let left = state.withLock { $0.refused.count }
         news(left == 0 ? .allSettled : .left(left))
@@ -176,7 +176,7 @@ package final class SettlementBuffer: Sendable {
     }
 
     /// - Returns: whether nothing is kept aside any more.
-    private func giveBack(_ refused: [Settlement], of batch: [Settlement]) -> Bool {
+    private func giveBack(_ refused: [Settlement]) -> Bool {
         state.withLock { state in
             state.retrying = 0
             state.refused += refused

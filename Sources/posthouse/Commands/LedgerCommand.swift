@@ -1,8 +1,5 @@
-import ArgumentParser
 import Configuration
-import JSONText
 import Ledger
-import Observing
 import Postgres
 import Vocabulary
 
@@ -63,69 +60,5 @@ enum LedgerCommand {
         }
         let meant = NearMiss.find(name, among: names).map { " (did you mean \($0)?)" } ?? ""
         return Complaint("there is no \(kind) \(name)\(meant); known are: \(names.joined(separator: ", "))")
-    }
-}
-
-/// The option `--json`.
-struct OutputOption: ParsableArguments {
-    @Flag(help: "Print one JSON document instead of text.") var json = false
-}
-
-extension Terminal {
-    /// Prints one JSON object. A terminal gets it without characters that would move its cursor.
-    static func say(_ members: (inout JSONWriter) -> Void) {
-        let text = String(decoding: JSONWriter.object(members), as: UTF8.self)
-        say(isOutput ? PlainText.harmlessJSON(text) : text)
-    }
-}
-
-extension JSONWriter {
-    mutating func member(_ key: String, _ value: Timestamp?) { member(key, value?.iso8601) }
-}
-
-/// A time on the command line: an instant, a day, or how long ago.
-struct TimeArgument: ExpressibleByArgument {
-    let time: Timestamp
-
-    init?(argument text: String) {
-        if let duration = DurationText.read(text) {
-            let seconds = duration.components.seconds
-            guard seconds < 1 << 40 else { return nil }
-            time = ThisProcess.now().advanced(byMilliseconds: -seconds * 1_000)
-        } else if let instant = Timestamp(iso8601: text) ?? Timestamp(iso8601: text + "T00:00:00Z") {
-            time = instant
-        } else {
-            return nil
-        }
-    }
-
-    static let help: String = "2026-11-21T10:00:00Z, 2026-11-21, or how long ago: 30m, 2h, 7d."
-
-    /// Refuses a period that ends before it begins, in which nothing can lie.
-    static func validate(since: TimeArgument?, until: TimeArgument?) throws {
-        guard let since, let until, until.time < since.time else { return }
-        throw ValidationError("--until (\(until.time.iso8601)) is before --since (\(since.time.iso8601))")
-    }
-}
-
-extension Timestamp {
-    /// For a table: ISO 8601 without the milliseconds.
-    var toTheSecond: String { iso8601.prefix(19) + "Z" }
-}
-
-/// A period as text: whole seconds below two minutes, whole minutes below two hours, whole hours below two days, and
-/// then whole days.
-enum Age {
-    static func text(from start: Timestamp, to end: Timestamp) -> String {
-        text(seconds: max(0, Double(end.milliseconds - start.milliseconds) / 1_000))
-    }
-
-    static func text(seconds: Double) -> String {
-        switch Int(seconds) {
-        case ..<120: "\(Int(seconds))s"
-        case ..<7_200: "\(Int(seconds) / 60)m"
-        case ..<172_800: "\(Int(seconds) / 3_600)h"
-        default: "\(Int(seconds) / 86_400)d"
-        }
     }
 }

@@ -3,6 +3,7 @@ import Configuration
 import HTTPServer
 import Glibc
 import JSONText
+import Linux
 import NIOCore
 import NIOPosix
 import Outbound
@@ -96,11 +97,7 @@ struct ListenCommand: AsyncParsableCommand {
         let isPublic = (try? SigningKeyText.readPublic(SecretFile.read(secretFile))) != nil
         guard !isPublic else { return "# secret: name the whsk_ key of this public key" }
         // Relative paths of the configuration count from another directory.
-        var path = secretFile
-        if let resolved = realpath(secretFile, nil) {
-            path = String(cString: resolved)
-            free(resolved)
-        }
+        let path = FileStatus.realPath(secretFile) ?? secretFile
         let credentials = SecretPlace.usualDirectory + "/"
         let (kind, value) =
             path.hasPrefix(credentials) ? ("credential", String(path.dropFirst(credentials.count))) : ("file", path)

@@ -11,7 +11,7 @@ struct LaneStateTests {
         Delivery(
             id: id, lease: 1, integration: 1,
             message: Message(
-                row: id, id: "msg_\(id)", event: id, eventID: "evt_\(id)", type: "RENEWED", source: "shop",
+                row: id, id: "msg_\(id)", eventID: "evt_\(id)", type: "RENEWED", source: "shop",
                 transaction: nil, purchase: nil, purchaseKey: nil, transferID: nil, envelope: [], original: [],
                 derivedBody: nil),
             attemptsMade: 0, createdAt: Timestamp(milliseconds: 0))

@@ -1,0 +1,5 @@
+import Vocabulary
+
+extension Secret {
+    var text: String { withBytes { String(decoding: $0, as: UTF8.self) } }
+}
