@@ -1,6 +1,7 @@
 import Foundation
 import TestSupport
 import Testing
+import Vocabulary
 
 /// Google's API when it is slow, refuses, errs or talks nonsense, over HTTP with the real binary. Each question is one
 /// about an end, so that an answer which is taken for one would show. Oracle: psql, and what Google's servers
