@@ -99,7 +99,7 @@ final class TestService: Sendable {
         }
     }
 
-    /// Asks psql, which is not ours; what it prints, or what went wrong.
+    /// What SQL gives as psql prints it, or what went wrong.
     @discardableResult
     func psql(_ sql: String) -> String {
         do { return try TestCluster.shared.psql(sql, database: database) } catch { return "\(error)" }

@@ -7,7 +7,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Oracle: psql, and the answers written out by hand.
+/// Oracle: SQL, and the answers written out by hand.
 @Suite("What a store's API answered, and what is known of its tokens", .serialized)
 struct AnswerTests {
     private static let answer = Array(#"{"status":200,"account":"jeff-9f3c"}"#.utf8)

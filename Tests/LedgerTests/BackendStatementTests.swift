@@ -6,7 +6,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Oracle: psql and the answers.
+/// Oracle: SQL and the answers.
 @Suite("Recording: statements of the app's backend", .serialized)
 struct BackendStatementTests {
     private static let scope = Scope(source: "shop", app: "", environment: "PRODUCTION")

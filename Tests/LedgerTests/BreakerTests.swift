@@ -4,7 +4,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Oracle: psql, and a second daemon.
+/// Oracle: SQL, and a second daemon.
 @Suite("What daemons share of breakers and rates", .serialized, .timeLimit(.minutes(30)))
 struct BreakerTests {
     @Test("Opened once, seen by all, closed once")

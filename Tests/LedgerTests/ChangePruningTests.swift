@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Oracle: psql, which also writes the changes with their times.
+/// Oracle: SQL, which also writes the changes with their times.
 @Suite("Pruning changes of holders", .serialized)
 struct ChangePruningTests {
     private static let hour: Int64 = 3_600

@@ -4,7 +4,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Oracle: psql, which sets times that a clock ahead would have written.
+/// Oracle: SQL, which sets times that a clock ahead would have written.
 @Suite("A clock that was ahead", .timeLimit(.minutes(30)))
 struct ClockAheadTests {
     private static let leeway: Int64 = 3_600_000

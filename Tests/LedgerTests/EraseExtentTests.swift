@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// What an erasure takes with it, and what it must leave to others. Oracle: psql.
+/// What an erasure takes with it, and what it must leave to others. Oracle: SQL.
 @Suite("How far an erasure goes")
 struct EraseExtentTests {
     private static let jeff = Holder.user("jeff-9f3c")

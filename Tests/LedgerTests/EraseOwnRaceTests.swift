@@ -7,7 +7,7 @@ import Vocabulary
 @testable import Ledger
 
 /// Webhooks between the stages of an erasure that make the customer of its purchases somebody else's, too.
-/// Oracle: psql.
+/// Oracle: SQL.
 @Suite("Erasing a person while the customer becomes another user's", .serialized)
 struct EraseOwnRaceTests {
     private static let own = Holder.anonymous("cus_77aa")

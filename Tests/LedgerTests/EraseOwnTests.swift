@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Webhooks that name nobody, when a person is erased of whose purchase they are. Oracle: psql.
+/// Webhooks that name nobody, when a person is erased of whose purchase they are. Oracle: SQL.
 @Suite("Erasing what came under a purchase's own holder", .serialized)
 struct EraseOwnTests {
     private static let own = Holder.anonymous("cus_77aa")

@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Oracle: psql.
+/// Oracle: SQL.
 @Suite("Erasing without a salt", .timeLimit(.minutes(30)))
 struct EraseSaltTests {
     @Test("It fails, and says what makes a new one, instead of finding nothing of the person")

@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Oracle: psql, which searches every text and bytea column of every table for the ids, whatever it may hold.
+/// Oracle: SQL, which searches every text and bytea column of every table for the ids, whatever it may hold.
 @Suite("Erasing a person", .serialized)
 struct EraseTests {
     private static let jeff = Holder.user("jeff-9f3c")

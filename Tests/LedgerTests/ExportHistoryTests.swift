@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// What is kept of random histories of each kind of ownership, exported and imported into an empty ledger. Oracle: psql
+/// What is kept of random histories of each kind of ownership, exported and imported into an empty ledger. Oracle: SQL
 /// and look-ups, asked of both ledgers, also after more webhooks that both get.
 @Suite("Export of random histories", .serialized)
 struct ExportHistoryTests {

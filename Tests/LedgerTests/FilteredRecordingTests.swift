@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Oracle: psql over the deliveries.
+/// Oracle: SQL over the deliveries.
 @Suite("where of an integration: recording, backfill, replay", .serialized, .timeLimit(.minutes(30)))
 struct FilteredRecordingTests {
     private static let gold = MessageFilter([.product: ["gold*"], .environment: ["PRODUCTION"]])

@@ -6,7 +6,7 @@ import Vocabulary
 @testable import Ledger
 
 /// Statements about a holder as a whole, in every order of arrival with the webhooks of the purchases they concern.
-/// Oracle: psql; each order is played in an environment of its own, so that all of them share one database (I4).
+/// Oracle: SQL; each order is played in an environment of its own, so that all of them share one database (I4).
 @Suite("Transfers that name no purchase, logins, restores", .serialized)
 struct HolderChangeTests {
     private static let a = Holder.user("a")

@@ -6,7 +6,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Changes of holders that are continued after their own transaction, and rows of them that say nothing. Oracle: psql.
+/// Changes of holders that are continued after their own transaction, and rows of them that say nothing. Oracle: SQL.
 @Suite("Changes of holders: what fails in one concerns no other", .serialized, .timeLimit(.minutes(30)))
 struct HolderContinuationTests {
     private static let scope = Scope(source: "moving", app: "app.one", environment: "PRODUCTION")

@@ -4,7 +4,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// What was said of holders before a webhook shows that they hold something, or hold it no more. Oracle: psql.
+/// What was said of holders before a webhook shows that they hold something, or hold it no more. Oracle: SQL.
 @Suite("Holders of a transfer, in every order of arrival", .serialized)
 struct HolderOrderTests {
     @Test("A login of the receiver of a native transfer moves what it received, whichever of the two comes first")

@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// What becomes of lines of an import, and of an export's, once they are stored. Oracle: psql.
+/// What becomes of lines of an import, and of an export's, once they are stored. Oracle: SQL.
 @Suite("Lines that are kept", .serialized, .timeLimit(.minutes(30)))
 struct ImportKeepingTests {
     private static let device = Holder.anonymous("device-77aa")

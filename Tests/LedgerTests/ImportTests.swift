@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Oracle: psql, and the same words in other orders.
+/// Oracle: SQL, and the same words in other orders.
 @Suite("Import", .serialized)
 struct ImportTests {
     private static let a = Holder.anonymous("device")

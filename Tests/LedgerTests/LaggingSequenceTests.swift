@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// As at a logical subscriber, which has the rows of the publisher and not its sequences. Oracle: psql.
+/// As at a logical subscriber, which has the rows of the publisher and not its sequences. Oracle: SQL.
 @Suite("Sequences that fall behind while a daemon serves", .serialized, .timeLimit(.minutes(30)))
 struct LaggingSequenceTests {
     /// - Parameter last: the last ids drawn, it seems: before those of the rows, or before those of all partitions.

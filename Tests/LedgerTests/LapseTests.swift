@@ -4,7 +4,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Oracle: psql, and what the test recorded, by hand.
+/// Oracle: SQL, and what the test recorded, by hand.
 @Suite("Access that lapsed", .serialized)
 struct LapseTests {
     private static let hour: Int64 = 3_600_000

@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Oracle: psql.
+/// Oracle: SQL.
 @Suite("The queue: leases, the dead and the leaked", .serialized, .timeLimit(.minutes(30)))
 struct LeaseTests {
     private static let leases = "SELECT count(*) FILTER (WHERE leased_by IS NOT NULL), count(*) FROM deliveries"

@@ -6,7 +6,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// What is written while daemons of two versions live, and found afterwards. Oracle: psql.
+/// What is written while daemons of two versions live, and found afterwards. Oracle: SQL.
 @Suite("The forms of the ledger", .serialized, .timeLimit(.minutes(30)))
 struct LedgerFormTests {
     private static let older = "INSERT INTO daemons (version, expires_at, state_form) VALUES ('old', now(), 2)"

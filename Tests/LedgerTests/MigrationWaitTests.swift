@@ -4,7 +4,7 @@ import Testing
 
 @testable import Ledger
 
-/// A migration while others use the tables that it changes. Oracle: psql, which takes the lock that an INSERT takes.
+/// A migration while others use the tables that it changes. Oracle: SQL, which takes the lock that an INSERT takes.
 @Suite("Migrations beside others", .timeLimit(.minutes(30)))
 struct MigrationWaitTests {
     /// A ledger as version 16 left it: `messages` is still to be changed.

@@ -6,7 +6,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// A ledger moves from one database to another; how a command goes about it is in the scenarios. Oracle: psql.
+/// A ledger moves from one database to another; how a command goes about it is in the scenarios. Oracle: SQL.
 @Suite("Move", .timeLimit(.minutes(30)))
 struct MoveTests {
     /// A target must keep what it acknowledges.

@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Oracle: psql, and the order in which events were recorded.
+/// Oracle: SQL, and the order in which events were recorded.
 @Suite("The queue: the order of a purchase", .serialized, .timeLimit(.minutes(30)))
 struct OrderTests {
     /// Blocked rows with nothing before them, and unblocked rows with something before them: both must never be.

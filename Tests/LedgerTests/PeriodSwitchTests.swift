@@ -6,7 +6,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Oracle: psql, and a ledger that was never switched.
+/// Oracle: SQL, and a ledger that was never switched.
 @Suite("The switch to periods", .serialized, .timeLimit(.minutes(30)))
 struct PeriodSwitchTests {
     /// With the indexes of this version built, and those of versions before gone.

@@ -6,7 +6,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Oracle: psql; periods are moved back in time by UPDATE.
+/// Oracle: SQL; periods are moved back in time by UPDATE.
 @Suite("Periods begin and are dropped", .serialized, .timeLimit(.minutes(30)))
 struct PeriodUpkeepTests {
     private static let partitions = """

@@ -4,7 +4,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Oracle: psql.
+/// Oracle: SQL.
 @Suite("The event's id in quarantine", .serialized, .timeLimit(.minutes(30)))
 struct QuarantinedEventIDTests {
     @Test("A body keeps the first id that it comes with")

@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Oracle: psql.
+/// Oracle: SQL.
 @Suite("The queue: claims and settles", .serialized)
 struct QueueTests {
     @Test("A claim takes what is due and free, oldest first, with all that a request needs")

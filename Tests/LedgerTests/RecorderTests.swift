@@ -7,7 +7,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Oracle: psql and the answers.
+/// Oracle: SQL and the answers.
 @Suite("Recording: what can go wrong", .serialized, .timeLimit(.minutes(30)))
 struct RecorderTests {
     @Test("An event that PostgreSQL refuses fails alone: quarantined byte for byte, the others stored")

@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Oracle: psql, and what was recorded and settled.
+/// Oracle: SQL, and what was recorded and settled.
 @Suite("Replaying, backfilling, discarding", .serialized, .timeLimit(.minutes(30)))
 struct ReplayTests {
     /// Everything that is replayed, step by step.

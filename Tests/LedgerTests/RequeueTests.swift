@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Oracle: psql, which plays the other operator while a lock of that operator's is waited for.
+/// Oracle: SQL, which plays the other operator while a lock of that operator's is waited for.
 @Suite("Requeueing beside others, and discarding", .serialized, .timeLimit(.minutes(30)))
 struct RequeueTests {
     private func milliseconds(_ ledger: TestLedger, _ expression: String) throws -> Timestamp {

@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// What waits becomes due. Oracle: psql.
+/// What waits becomes due. Oracle: SQL.
 @Suite("Retry by hand", .serialized, .timeLimit(.minutes(30)))
 struct RetryTests {
     /// Integration "one" waits for `count` deliveries and has as many behind them; "two" waits for all of them.

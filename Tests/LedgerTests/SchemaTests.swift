@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// `[database] schema`. Oracle: psql, which names every schema itself.
+/// `[database] schema`. Oracle: SQL, which names every schema itself.
 @Suite("A ledger in a schema of its own", .timeLimit(.minutes(30)))
 struct SchemaTests {
     private let newest = Int(Migration.all.last?.version ?? 0)

@@ -6,7 +6,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// What doctor asks a database. Oracle: psql, and what the test has done to the database.
+/// What doctor asks a database. Oracle: SQL, and what the test has done to the database.
 @Suite("What a server says of itself", .serialized)
 struct ServerFactsTests {
     private func withPool(

@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Oracle: psql.
+/// Oracle: SQL.
 @Suite("Settlements that the database refuses, and those of what is configured no more", .serialized)
 struct SettleRefusalTests {
     private static func failure(of daemon: Daemon, _ batch: [Settlement]) async -> SettleFailure? {

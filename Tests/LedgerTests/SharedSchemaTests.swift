@@ -4,7 +4,7 @@ import Testing
 
 @testable import Ledger
 
-/// An app has tables in the schema, of the same owner. Oracle: psql.
+/// An app has tables in the schema, of the same owner. Oracle: SQL.
 @Suite("A ledger in a schema that others use, too", .timeLimit(.minutes(30)))
 struct SharedSchemaTests {
     private static let others = """

@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Oracle: psql.
+/// Oracle: SQL.
 @Suite("The queue: what a sweep finds", .serialized)
 struct SweepTests {
     private static let leases = "SELECT count(leased_by), count(*) FROM deliveries"

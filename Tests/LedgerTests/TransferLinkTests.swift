@@ -4,7 +4,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Who the old holder of a transfer is known to be (`TransferEvidence`). Oracle: psql; each order of arrival is played
+/// Who the old holder of a transfer is known to be (`TransferEvidence`). Oracle: SQL; each order of arrival is played
 /// in an environment of its own (I4).
 @Suite("What transfers say of who anonymous holders are", .serialized)
 struct TransferLinkTests {

@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Two daemons prune in the same moment. Oracle: psql.
+/// Two daemons prune in the same moment. Oracle: SQL.
 @Suite("Two daemons at their upkeep at once", .serialized, .timeLimit(.minutes(30)))
 struct UpkeepRaceTests {
     private let periods = PeriodUpkeepTests()

@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Oracle: psql; rows are moved back in time by UPDATE.
+/// Oracle: SQL; rows are moved back in time by UPDATE.
 @Suite("Upkeep", .serialized, .timeLimit(.minutes(30)))
 struct UpkeepTests {
     private static let partitions = """

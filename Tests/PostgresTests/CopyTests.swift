@@ -2,7 +2,7 @@ import Postgres
 import TestSupport
 import Testing
 
-/// COPY from one database into another, over two real connections. Oracle: psql on both.
+/// COPY from one database into another, over two real connections. Oracle: SQL on both.
 @Suite("Copies", .timeLimit(.minutes(30)))
 struct CopyTests {
     private static let out = "COPY (SELECT id, note FROM items) TO STDOUT"

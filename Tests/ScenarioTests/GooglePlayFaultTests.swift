@@ -4,7 +4,7 @@ import Testing
 import Vocabulary
 
 /// Google's API when it is slow, refuses, errs or talks nonsense, over HTTP with the real binary. Each question is one
-/// about an end, so that an answer which is taken for one would show. Oracle: psql, and what Google's servers
+/// about an end, so that an answer which is taken for one would show. Oracle: SQL, and what Google's servers
 /// (`Google`) were asked.
 @Suite struct GooglePlayFaultTests {
     private enum Outcome {

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import Vocabulary
 
-/// posthouse import and posthouse export with the real binary beside a running daemon. Oracle: psql, and the API.
+/// posthouse import and posthouse export with the real binary beside a running daemon. Oracle: SQL, and the API.
 @Suite struct ImportTests {
     private static let soon = "2099-01-01T00:00:00Z"
 

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import Vocabulary
 
-/// Throwing away what is kept until a person has decided. Oracle: psql, the receivers.
+/// Throwing away what is kept until a person has decided. Oracle: SQL, the receivers.
 @Suite struct OperatorDiscardTests {
     @Test("quarantine discard: by id, all of it, a dry run; what comes again is kept again")
     func quarantine() throws {

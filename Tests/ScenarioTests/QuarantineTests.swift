@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import Vocabulary
 
-/// posthouse quarantine retry with the real binary. Oracle: psql.
+/// posthouse quarantine retry with the real binary. Oracle: SQL.
 @Suite struct QuarantineTests {
     private static let at: Int64 = 1_768_464_000_000
     private static let day: Int64 = 86_400_000

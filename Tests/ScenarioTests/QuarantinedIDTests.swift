@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Webhooks whose id is in a header alone, by way of quarantine and of the spool. Oracle: psql.
+/// Webhooks whose id is in a header alone, by way of quarantine and of the spool. Oracle: SQL.
 @Suite(.timeLimit(.minutes(30))) struct QuarantinedIDTests {
     private static let key = Data(repeating: 7, count: 32)
     private static let body = """

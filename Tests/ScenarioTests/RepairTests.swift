@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import Vocabulary
 
-/// posthouse repair with the real binary. Oracle: psql, before and after.
+/// posthouse repair with the real binary. Oracle: SQL, before and after.
 @Suite struct RepairTests {
     /// All that is stored of purchases and of access to them.
     static let picture = """
