@@ -58,8 +58,9 @@ package enum Limits {
     package static let changePurchasesMax = 250
     /// How often the daemon looks for changes that another daemon left unfinished when it ended.
     package static let changePollInterval: Duration = .seconds(30)
-    /// The first and the longest pause of a change whose next step failed. Each pause is four times the one before.
-    package static let changeRetry: ClosedRange<Duration> = .seconds(30)...(.seconds(3_600))
+    /// The first and the longest pause of a change whose next step failed. Each pause is four times the one before. The
+    /// longest is five minutes: until the change is applied, the former holder has access to purchases of another.
+    package static let changeRetry: ClosedRange<Duration> = .seconds(30)...(.seconds(300))
     /// Statement time-out while the events of a batch that a time-out or its size ended are tried one by one.
     package static let isolationStatementTimeout: Duration = .seconds(2)
     /// How long each of these tries waits for a lock. A batch of 500 is halved nine times until the event is alone

@@ -46,8 +46,9 @@ struct HolderContinuationTests {
         }
     }
 
-    private static func finish(_ recorder: Recorder) async {
-        for _ in 0..<20 where await !recorder.continueChange() { return }
+    /// - Parameter time: of the round.
+    private static func finish(_ recorder: Recorder, at time: ContinuousClock.Instant = .now) async {
+        for _ in 0..<20 where await !recorder.continueChange(at: time) { return }
         Issue.record("it never ends")
     }
 
@@ -110,12 +111,13 @@ struct HolderContinuationTests {
             try await Self.begin(daemon)
             let recorder = daemon.recorder(RecordQueue())
             let isOver = Mutex(false)
+            let round = ContinuousClock.now
             try await ledger.holding(
                 { session throws(DatabaseError) in
                     try session.script("SELECT FROM purchases WHERE key LIKE 'a%' FOR UPDATE")
                 },
                 {
-                    await Self.finish(recorder)
+                    await Self.finish(recorder, at: round)
                     isOver.withLock { $0 = true }
                 },
                 meanwhile: {
@@ -124,9 +126,8 @@ struct HolderContinuationTests {
             #expect(try ledger.psql(Self.active) == "user:a:3 user:b:2 user:d:5")
             #expect(daemon.log.warnings.count == 1)
             #expect(daemon.log.warnings.first?.contains("is tried again after") == true)
-            #expect(await !recorder.continueChange(), "not in the same round")
-            recorder.unfinished.beginRound(at: .now + Limits.changeRetry.lowerBound)
-            await Self.finish(recorder)
+            #expect(await !recorder.continueChange(at: round), "not in the same round")
+            await Self.finish(recorder, at: .now + Limits.changeRetry.lowerBound)
             #expect(try ledger.psql(Self.active) == "user:b:5 user:d:5")
         }
     }
@@ -148,21 +149,32 @@ struct HolderContinuationTests {
             await Self.finish(recorder)
             #expect(try ledger.psql(Self.active) == "user:a:3 user:b:2 user:d:5")
             let pause = Limits.changeRetry.lowerBound
-            recorder.unfinished.beginRound(at: .now + pause)
-            await Self.finish(recorder)
+            let second = ContinuousClock.now + pause
+            await Self.finish(recorder, at: second)
             #expect(try ledger.psql(Self.active) == "user:a:3 user:b:2 user:d:5")
             let pauses = [pause, pause * 4].map { "tried again after \($0)" }
             #expect(zip(daemon.log.warnings, pauses).allSatisfy { $0.contains($1) }, "\(daemon.log.warnings)")
             #expect(daemon.log.warnings.count == pauses.count)
 
             try ledger.psql("DROP TRIGGER refuse ON purchases")
-            recorder.unfinished.beginRound(at: .now + pause)
-            #expect(await !recorder.continueChange(), "its pause is not over")
-            recorder.unfinished.beginRound(at: .now + pause * 4)
-            await Self.finish(recorder)
+            // The second try began after `second - pause`, so its own pause lasts beyond this.
+            #expect(await !recorder.continueChange(at: second + pause * 3), "its pause is not over")
+            await Self.finish(recorder, at: .now + pause * 4)
             #expect(try ledger.psql(Self.active) == "user:b:5 user:d:5")
             #expect(daemon.log.warnings.count == pauses.count)
         }
+    }
+
+    @Test("A change that has failed many times is tried again five minutes later, and not again in the same round")
+    func longestPause() {
+        let unfinished = UnfinishedChanges()
+        let longest = Duration.seconds(300)
+        for _ in 0..<9 {
+            let before = ContinuousClock.now
+            #expect(unfinished.postpone(7) <= longest)
+            #expect(unfinished.skipped(at: before) == [7])
+        }
+        #expect(unfinished.skipped(at: .now + longest) == [])
     }
 
     @Test("A step that waits for a source holds no change of it, which an erasure would wait for")

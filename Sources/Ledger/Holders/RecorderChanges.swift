@@ -13,20 +13,22 @@ extension Recorder {
                 while (try? await Task.sleep(for: Limits.changePollInterval)) != nil { unfinished.wake() }
             }
             for await _ in unfinished.wakeUps {
-                unfinished.beginRound()
-                while !Task.isCancelled, await continueChange() {}
+                // One time for the whole round: what fails in it waits for a later one.
+                let time = ContinuousClock.now
+                while !Task.isCancelled, await continueChange(at: time) {}
             }
             group.cancelAll()
         }
     }
 
     /// Applies one change to its next purchases.
+    /// - Parameter time: changes whose pause lasts longer are left out.
     /// - Returns: whether there may be more to do.
     @discardableResult
-    func continueChange() async -> Bool {
+    func continueChange(at time: ContinuousClock.Instant = .now) async -> Bool {
         let current = Mutex<Int64?>(nil)
         do {
-            let committed = try await applyFurther { row in current.withLock { $0 = row } }
+            let committed = try await applyFurther(at: time) { row in current.withLock { $0 = row } }
             await unblockSuccessors(of: committed.blocked)
             for observation in committed.observations { observe(observation) }
             report(committed.leftOut)
@@ -55,9 +57,9 @@ extension Recorder {
 
     /// - Parameter found: called with the row of the change that is applied further, or nil.
     private func applyFurther(
-        found: @escaping @Sendable (Int64?) -> Void
+        at time: ContinuousClock.Instant, found: @escaping @Sendable (Int64?) -> Void
     ) async throws -> BatchRecording.Committed {
-        let skipped = unfinished.skipped
+        let skipped = unfinished.skipped(at: time)
         func apply(_ mode: WriteMode) async throws -> BatchRecording.Committed {
             let recording = try recording(mode)
             return try await transact(recording, events: 0) { session, reserved throws(DatabaseError) in
@@ -91,8 +93,6 @@ final class UnfinishedChanges: Sendable {
     private struct Failed {
         let pause: Duration
         let dueAt: ContinuousClock.Instant
-        /// Until a round begins behind `dueAt`.
-        var isPostponed = true
     }
 
     private struct State {
@@ -108,9 +108,9 @@ final class UnfinishedChanges: Sendable {
 
     func wake() { source.yield() }
 
-    /// Rows of changes that are not to be continued now.
-    var skipped: Set<Int64> {
-        state.withLock { state in state.unreadable.union(state.failed.filter { $0.value.isPostponed }.keys) }
+    /// Rows of changes that are not to be continued at that time.
+    func skipped(at time: ContinuousClock.Instant) -> Set<Int64> {
+        state.withLock { state in state.unreadable.union(state.failed.filter { $0.value.dueAt > time }.keys) }
     }
 
     /// The change cannot be read: it is tried again after a restart.
@@ -130,11 +130,4 @@ final class UnfinishedChanges: Sendable {
 
     /// A step of the change was applied.
     func advanced(_ row: Int64) { state.withLock { $0.failed[row] = nil } }
-
-    /// What was postponed is tried again once its pause is over.
-    func beginRound(at time: ContinuousClock.Instant = .now) {
-        state.withLock { state in
-            for (row, failed) in state.failed where failed.dueAt <= time { state.failed[row]?.isPostponed = false }
-        }
-    }
 }
