@@ -91,8 +91,8 @@ struct CommitTests {
             // The attempt before was alike, because it used up no retry.
             try ledger.psql(
                 """
-                INSERT INTO attempts (delivery, message, integration, attempt, outcome, latency_ms)
-                VALUES (\(held[1].id), \(held[1].message.row), \(held[1].integration), 1, 'retry', 12)
+                INSERT INTO attempts (delivery, message, integration, attempt, outcome, http_status, latency_ms)
+                VALUES (\(held[1].id), \(held[1].message.row), \(held[1].integration), 1, 'retry', 200, 12)
                 """)
             let isOver = Mutex(false)
             let failure = try await stopping(at: "DELETE", of: "deliveries", in: ledger) {
@@ -118,6 +118,46 @@ struct CommitTests {
                 try ledger.psql("SELECT string_agg(outcome, ' ' ORDER BY outcome) FROM attempts")
                     == "accepted dead retry retry")
             #expect(impatient.queue.inDoubt.places(in: batch) == [])
+        }
+    }
+
+    @Test("An attempt whose COMMIT never arrived is in the history beside the one that another daemon made instead")
+    func madeByAnother() async throws {
+        try await TestLedger.run { ledger in
+            let (daemon, other) = (try await ledger.daemon([.named("a")]), try await ledger.daemon([.named("a")]))
+            daemon.open("a")
+            await daemon.record([.sample()])
+            let batch = daemon.inbox.take().map { $0.settled(.accepted) }
+            daemon.queue.inDoubt.insert(batch)
+            try ledger.expire(daemon)
+            try await other.endExpiredLeases()
+            other.open("a")
+            let claimed = try await other.claimAll("a")
+            #expect(claimed.map(\.id) == batch.map(\.delivery.id))
+            _ = try await other.queue.settle(claimed.map { $0.settled(.accepted, latency: 34) })
+            #expect(await Self.failure(of: daemon, batch) == nil)
+            #expect(
+                try ledger.psql("SELECT string_agg(latency_ms::text, ' ' ORDER BY latency_ms) FROM attempts")
+                    == "12 34")
+        }
+    }
+
+    @Test("An attempt in doubt that is in the history is not written again beside one under the next lease")
+    func doubtfulOfTwoLeases() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
+            daemon.open("a")
+            await daemon.record([.sample()])
+            let before = daemon.inbox.take().map { $0.settled(.kept(after: .zero)) }
+            #expect(await Self.failure(of: daemon, before) == nil)
+            daemon.queue.inDoubt.insert(before)
+            try ledger.psql("DELETE FROM daemons")
+            #expect(try await !daemon.queue.keepAlive())
+            let after = try await daemon.claimAll("a").map { $0.settled(.accepted) }
+            #expect(after.map(\.delivery.id) == before.map(\.delivery.id))
+            #expect(await Self.failure(of: daemon, before + after) == nil)
+            #expect(
+                try ledger.psql("SELECT string_agg(outcome, ' ' ORDER BY outcome) FROM attempts") == "accepted retry")
         }
     }
 

@@ -91,8 +91,10 @@ extension Delivery {
             attemptsMade: 0, createdAt: seconds(0))
     }
 
-    func settled(_ verdict: Settlement.Verdict, status: Int? = 200, failure: String? = nil) -> Settlement {
-        Settlement(delivery: self, verdict: verdict, httpStatus: status, latencyMilliseconds: 12, failure: failure)
+    func settled(
+        _ verdict: Settlement.Verdict, status: Int? = 200, latency: Int = 12, failure: String? = nil
+    ) -> Settlement {
+        Settlement(delivery: self, verdict: verdict, httpStatus: status, latencyMilliseconds: latency, failure: failure)
     }
 }
 

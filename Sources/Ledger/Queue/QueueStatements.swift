@@ -244,20 +244,23 @@ enum QueueStatements {
             Column("integration", \.delivery.integration),
             Column("attempt", \.attempt),
             Column("outcome", \.verdict.outcome.rawValue),
-            Column("http_status") { $0.httpStatus.map { Int16(clamping: $0) } },
-            Column("latency_ms") { Int32(clamping: $0.latencyMilliseconds) }, Column("failure", \.failure),
+            Column("http_status", \.httpStatusWritten), Column("latency_ms", \.latencyWritten),
+            Column("failure", \.failure),
         ])
 
-    /// - Parameters of the statement: messages, deliveries, numbers of attempts and outcomes.
+    /// - Parameters of the statement: messages, deliveries, numbers of attempts, outcomes, HTTP statuses and latencies
+    ///   in milliseconds.
     /// - Returns: the places, from 1, of those that the history has. Joined row by row, by the index.
-    static let attemptsThere = Statement<([Int64], [Int64], [Int16], [String]), Int64>(
+    static let attemptsThere = Statement<([Int64], [Int64], [Int16], [String], [Int16?], [Int32]), Int64>(
         "queue_attempts_there",
         """
         SELECT w.place
-        FROM unnest($1, $2, $3, $4) WITH ORDINALITY AS w (message, delivery, attempt, outcome, place)
+        FROM unnest($1, $2, $3, $4, $5, $6) WITH ORDINALITY
+            AS w (message, delivery, attempt, outcome, http_status, latency_ms, place)
         CROSS JOIN LATERAL (
             SELECT FROM attempts a
             WHERE a.message = w.message AND a.delivery = w.delivery AND a.attempt = w.attempt AND a.outcome = w.outcome
+              AND a.http_status IS NOT DISTINCT FROM w.http_status AND a.latency_ms = w.latency_ms
             LIMIT 1) AS there
         """)
 

@@ -103,11 +103,12 @@ extension Queue {
             ($0.delivery.id, $0.delivery.createdAt) < ($1.delivery.id, $1.delivery.createdAt)
         }
         // These travel with BEGIN, and their answers with that to the copy.
-        var leaving: [PendingRows<QueueStatements.Gone>] = []
+        var leaving: [(lease: Int64, rows: PendingRows<QueueStatements.Gone>)] = []
         for (lease, settlements) in Self.byLease(done) {
             let created = settlements.map(\.delivery.createdAt.milliseconds)
-            leaving.append(
-                try session.enqueueQuery(QueueStatements.settled, (settlements.map(\.delivery.id), lease, created)))
+            let rows = try session.enqueueQuery(
+                QueueStatements.settled, (settlements.map(\.delivery.id), lease, created))
+            leaving.append((lease, rows))
         }
         let waiting = try writeRetries(batch, on: session)
         let attempts = try unwritten(batch, leaving, waiting, on: session)
@@ -116,7 +117,7 @@ extension Queue {
         try publish(settled.paused.map { (.paused, $0.integration, $0.reason, []) }, on: session)
         if done.isEmpty { return (settled, []) }
         var gone: [QueueStatements.Gone] = []
-        for rows in leaving { gone += try session.answer(to: rows) }
+        for (_, rows) in leaving { gone += try session.answer(to: rows) }
         let created = Dictionary(gone.map { ($0.id, $0.createdMilliseconds) }) { first, _ in first }
         let dead = done.filter {
             $0.verdict.outcome == .dead && created[$0.delivery.id] == $0.delivery.createdAt.milliseconds
@@ -150,28 +151,30 @@ extension Queue {
     }
 
     /// Those whose attempts are not in the history yet. An attempt is there if it was in doubt, its delivery is not
-    /// found under its lease any more, and the table has one like it: of attempts that use up no retry, several are
-    /// alike.
+    /// found under its lease any more, and the table has one with the same result and duration. The number is not enough:
+    /// an attempt that uses up no retry has that of the next one, and so has an attempt that another daemon made because
+    /// the COMMIT never arrived.
     /// - Parameters:
     ///   - leaving: what left the queue.
     ///   - waiting: of `writeRetries`.
     private func unwritten(
-        _ batch: [Settlement], _ leaving: [PendingRows<QueueStatements.Gone>], _ waiting: [PendingRows<Int64>],
-        on session: borrowing Session
+        _ batch: [Settlement], _ leaving: [(lease: Int64, rows: PendingRows<QueueStatements.Gone>)],
+        _ waiting: [(lease: Int64, rows: PendingRows<Int64>)], on session: borrowing Session
     ) throws(DatabaseError) -> [Settlement] {
         let doubtful = inDoubt.places(in: batch)
         if doubtful.isEmpty { return batch }
-        var held: Set<Int64> = []
-        for rows in leaving { held.formUnion(try session.answer(to: rows).map(\.id)) }
-        for rows in waiting { held.formUnion(try session.answer(to: rows)) }
-        let places = doubtful.filter { !held.contains(batch[$0].delivery.id) }
+        var held = try Self.held(waiting, on: session)
+        for (lease, rows) in leaving {
+            held.formUnion(try session.answer(to: rows).map { LeasedDelivery(lease: lease, id: $0.id) })
+        }
+        let places = doubtful.filter { !held.contains(batch[$0].leased) }
         if places.isEmpty { return batch }
         let asked = places.map { batch[$0] }
         let found = try session.run(
             QueueStatements.attemptsThere,
             (
                 asked.map(\.delivery.message), asked.map(\.delivery.id), asked.map(\.attempt),
-                asked.map(\.verdict.outcome.rawValue)
+                asked.map(\.verdict.outcome.rawValue), asked.map(\.httpStatusWritten), asked.map(\.latencyWritten)
             ))
         // PostgreSQL skips the standby wait for a transaction that wrote nothing, and what it finds may be lost yet.
         try session.enqueue(RecordStatements.wait, ())
@@ -185,11 +188,11 @@ extension Queue {
     }
 
     /// Writes when the next attempt is due. A pause and a failed probe use up no retry.
-    /// - Returns: the ids of the deliveries whose lease still held.
+    /// - Returns: by lease, the ids of the deliveries for which it still held.
     private func writeRetries(
         _ batch: [Settlement], on session: borrowing Session
-    ) throws(DatabaseError) -> [PendingRows<Int64>] {
-        var written: [PendingRows<Int64>] = []
+    ) throws(DatabaseError) -> [(lease: Int64, rows: PendingRows<Int64>)] {
+        var written: [(lease: Int64, rows: PendingRows<Int64>)] = []
         let waiting = batch.filter { !$0.verdict.isFinal }.sorted { $0.delivery.id < $1.delivery.id }
         for (lease, settlements) in Self.byLease(waiting) {
             var (ids, attempts, delays): ([Int64], [Int16], [Int64]) = ([], [], [])
@@ -209,25 +212,38 @@ extension Queue {
                 }
             }
             let created = settlements.map(\.delivery.createdAt.milliseconds)
-            written.append(try session.enqueueQuery(QueueStatements.retry, (ids, attempts, delays, lease, created)))
+            let rows = try session.enqueueQuery(QueueStatements.retry, (ids, attempts, delays, lease, created))
+            written.append((lease, rows))
         }
         return written
+    }
+
+    /// - Parameter waiting: of `writeRetries`.
+    private static func held(
+        _ waiting: [(lease: Int64, rows: PendingRows<Int64>)], on session: borrowing Session
+    ) throws(DatabaseError) -> Set<LeasedDelivery> {
+        var held: Set<LeasedDelivery> = []
+        for (lease, rows) in waiting {
+            held.formUnion(try session.answer(to: rows).map { LeasedDelivery(lease: lease, id: $0) })
+        }
+        return held
     }
 
     /// Pauses what was answered 410 under a lease that still held. Another daemon has what was reclaimed, and gets its
     /// own answer, perhaps at another address: a daemon without its lease may have slept through a change of it.
     /// - Parameter waiting: of `writeRetries`.
     private func writePauses(
-        _ batch: [Settlement], _ waiting: [PendingRows<Int64>], on session: borrowing Session
+        _ batch: [Settlement], _ waiting: [(lease: Int64, rows: PendingRows<Int64>)], on session: borrowing Session
     ) throws(DatabaseError) -> [(integration: Int32, reason: String)] {
-        let answers: [(delivery: SettledDelivery, reason: String)] = batch.compactMap { settlement in
-            if case .paused(let reason) = settlement.verdict { (settlement.delivery, reason) } else { nil }
+        let answers: [(settlement: Settlement, reason: String)] = batch.compactMap { settlement in
+            if case .paused(let reason) = settlement.verdict { (settlement, reason) } else { nil }
         }
         if answers.isEmpty { return [] }
-        var held: Set<Int64> = []
-        for rows in waiting { held.formUnion(try session.answer(to: rows)) }
+        let held = try Self.held(waiting, on: session)
         var reasons: [Int32: String] = [:]
-        for (delivery, reason) in answers where held.contains(delivery.id) { reasons[delivery.integration] = reason }
+        for (settlement, reason) in answers where held.contains(settlement.leased) {
+            reasons[settlement.delivery.integration] = reason
+        }
         var paused: [(integration: Int32, reason: String)] = []
         for (integration, reason) in reasons.sorted(by: { $0.key < $1.key }) {
             let isNew = try !session.run(QueueStatements.pause, (integration, reason)).isEmpty
@@ -263,6 +279,10 @@ extension Queue {
 extension Settlement {
     /// The number of the attempt, as the history has it.
     var attempt: Int16 { Int16(clamping: delivery.attemptsMade + 1) }
+    /// `http_status` of the history.
+    var httpStatusWritten: Int16? { httpStatus.map { Int16(clamping: $0) } }
+    /// `latency_ms` of the history.
+    var latencyWritten: Int32 { Int32(clamping: latencyMilliseconds) }
 }
 
 extension Settlement.Verdict {
