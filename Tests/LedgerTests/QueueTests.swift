@@ -94,6 +94,26 @@ struct QueueTests {
         }
     }
 
+    @Test("Unblocking behind a claim ends the failure of the one before, however long it lasted")
+    func unblockingSucceedsAgain() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all", order: .purchase)])
+            let what = "unblocking the successors of deliveries without a message"
+            let error = DatabaseError.refused(Refusal(sqlState: "55P03", message: "canceling statement"))
+            let began = ContinuousClock.now
+            for seconds in [0, 60] { daemon.queue.report(error, doing: what, at: began + .seconds(seconds)) }
+            #expect(daemon.log.warnings.count == 1)
+            let head = FanOut.OrderingKey(purchase: Identifier(high: 7, low: 1), integration: daemon.row("all"))
+            for heads in [[], [head]] as [Set<FanOut.OrderingKey>] {
+                try await daemon.pool.withSession { session throws(DatabaseError) in
+                    daemon.queue.unblockSuccessors(of: heads, on: session)
+                }
+                #expect(daemon.log.warnings.contains("\(what) succeeds again") == !heads.isEmpty)
+            }
+            #expect(daemon.log.warnings.count == 2)
+        }
+    }
+
     @Test("The walk over many batches misses nothing and takes nothing twice, due times equal or not")
     func cursor() async throws {
         try await TestLedger.run { ledger in

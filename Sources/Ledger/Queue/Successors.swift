@@ -122,11 +122,13 @@ extension Queue {
 
     /// Unblocks behind a claim that is committed: a failure here must not lose it.
     func unblockSuccessors(of heads: Set<FanOut.OrderingKey>, on session: borrowing Session) {
+        let what = "unblocking the successors of deliveries without a message"
         do throws(DatabaseError) {
             try Self.unblock(successorsOf: heads, on: session)
+            if !heads.isEmpty { succeeded(what) }
         } catch {
             dispatchBuffer.requestSweeps()
-            report(error, doing: "unblocking the successors of deliveries without a message")
+            report(error, doing: what)
         }
     }
 }
