@@ -92,6 +92,8 @@ enum DatabaseAccess {
         _ settings: ConnectionSettings, requiring durability: Configuration.Database.Durability? = nil,
         _ body: (Pool) async throws -> Value
     ) async throws -> Value {
+        // The pool would try again, and report at last that the database is out of reach.
+        if let durability { try await requireDurability(settings, isDeclared: durability == .declared) }
         let pool = Pool(
             settings, size: 1, waiting: Pool.Waiting(waitersMax: 8, limit: settings.openingTimeout),
             backoff: Limits.reconnectBackoff,
@@ -108,6 +110,15 @@ enum DatabaseAccess {
             await pool.close()
             throw error
         }
+    }
+
+    private static func requireDurability(_ settings: ConnectionSettings, isDeclared: Bool) async throws {
+        let connection = try await Connection.open(settings)
+        let refusal = try await connection.withSession { session throws(DatabaseError) in
+            try serverComplaint(on: session, isDeclared)
+        }
+        await connection.close()
+        if let refusal { throw refusal }
     }
 
     /// Checks what is before the database and its durability settings, and migrates its schema. `serve` and `migrate`

@@ -18,6 +18,8 @@ struct SelfCheck: Sendable {
 
     static let loopHangs = "an event loop has not answered for \(loopPatience.components.seconds) s"
     static let socketFailed = "a socket has failed"
+    private static let standstill =
+        "the database has not committed lately: nothing is delivered, and webhooks may be answered 503"
 
     let relay: Relay
 
@@ -45,13 +47,14 @@ struct SelfCheck: Sendable {
 
     /// The text for `systemctl status`. A refused reload stays in it until one succeeds.
     var status: String {
+        let orSpooled = isSpooling ? ", or spooled" : ""
         let database =
             if relay.pool.isReachable {
-                (relay.isReady ? "" : "; the database has not committed lately: nothing is delivered")
+                (relay.isReady ? "" : "; \(Self.standstill)\(orSpooled)")
                     + (relay.recordingHealth.refusal.map { "; webhooks cannot be stored and are answered 503: \($0)" }
                         ?? "")
             } else {
-                "; the database is out of reach: webhooks are answered 503" + (isSpooling ? ", or spooled" : "")
+                "; the database is out of reach: webhooks are answered 503\(orSpooled)"
             }
         let spooled = relay.spool.current?.figures.webhooks ?? 0
         let waiting =

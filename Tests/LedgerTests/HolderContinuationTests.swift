@@ -90,6 +90,28 @@ struct HolderContinuationTests {
         }
     }
 
+    @Test("A change whose event says nothing is left out and reported once: the other changes go on")
+    func unreadableEvent() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon(changePurchasesMax: 2)
+            try await Self.begin(daemon)
+            let row = try ledger.psql("SELECT min(id) FROM holder_changes")
+            let event = "WHERE id = (SELECT event FROM holder_changes WHERE id = \(row))"
+            let holder = try ledger.psql("SELECT holder FROM events \(event)")
+            try ledger.psql("UPDATE events SET holder = 'nobody' \(event)")
+            let recorder = daemon.recorder(RecordQueue())
+            await Self.finish(recorder)
+            await Self.finish(recorder, at: .now + Limits.changeRetry.upperBound)
+            #expect(daemon.log.warnings.count == 1)
+            #expect(daemon.log.warnings.first?.hasPrefix("row \(row) of holder_changes cannot be read") == true)
+            #expect(try ledger.psql(Self.active) == "user:a:3 user:b:2 user:d:5")
+            // Mended, and the daemon restarted.
+            try ledger.psql("UPDATE events SET holder = '\(holder)' \(event)")
+            await Self.finish(daemon.recorder(RecordQueue()))
+            #expect(try ledger.psql(Self.active) == "user:b:5 user:d:5")
+        }
+    }
+
     @Test("What is stated of a holder counts for every source, whatever its own webhooks can state")
     func anySource() async throws {
         try await TestLedger.run { ledger in

@@ -43,10 +43,15 @@ struct ChangeContinuation {
         reserved: inout Reservations
     ) throws(DatabaseError) -> BatchRecording.Committed {
         var committed = BatchRecording.Committed()
-        guard let cause = try cause(of: change, statedBy: unfinished.event, on: session) else {
+        guard let cause = try session.run(HolderStatements.cause, unfinished.event).first else {
             try session.enqueue(HolderStatements.advance, (unfinished.row, nil))
             committed.observations.append(
                 .warning("a change of holder \(change.subject) is not applied further: its event is not kept any more"))
+            return committed
+        }
+        guard let event = Self.event(of: change, cause, row: unfinished.event) else {
+            let column = "holder of row \(unfinished.event) of events"
+            committed.leftOut = [unfinished.row: HolderChangeRow.Unreadable(row: unfinished.row, column: column)]
             return committed
         }
         let answers = try HolderLoading(continuing: change, after: unfinished.appliedThrough)
@@ -56,7 +61,7 @@ struct ChangeContinuation {
         let plan = try purchases.plan(
             try answers.knowledge(on: session) { _ in nil }, rules: recording.rules, in: recording.ledgerForm,
             on: session
-        ) { $0.continueChange(change, of: cause.event) }
+        ) { $0.continueChange(change, of: event) }
         let write = BatchWrite(
             plan: plan, recording: recording, queueReads: QueueReads(recording.routes), createdAt: cause.now)
         _ = try write.run(on: session, reserved: &reserved, into: &committed)
@@ -67,17 +72,14 @@ struct ChangeContinuation {
         return committed
     }
 
-    /// - Returns: the event that stated the change, as far as messages quote it, and the database's time.
-    private func cause(
-        of change: HolderChangeRow, statedBy row: Int64, on session: borrowing Session
-    ) throws(DatabaseError) -> (event: BatchPlan.PlannedEvent, now: Timestamp)? {
-        guard let cause = try session.run(HolderStatements.cause, row).first else { return nil }
-        guard let holder = Holder(storageKey: cause.holder) else {
-            throw .protocolViolation(reason: "the holder of event \(row) cannot be read")
-        }
+    /// - Returns: the event that stated the change, as far as messages quote it; nil if its holder cannot be read.
+    private static func event(
+        of change: HolderChangeRow, _ cause: HolderStatements.Cause, row: Int64
+    ) -> BatchPlan.PlannedEvent? {
+        guard let holder = Holder(storageKey: cause.holder) else { return nil }
         let event = Event(
             scope: change.scope, vendorEventID: cause.vendorEventID, name: cause.name, type: cause.type,
             holder: holder, occurredAt: change.at, purchase: nil, transaction: nil, body: cause.body)
-        return (BatchPlan.PlannedEvent(event, key: cause.key, row: row), cause.now)
+        return BatchPlan.PlannedEvent(event, key: cause.key, row: row)
     }
 }

@@ -35,11 +35,11 @@ struct HolderChangeRow {
 
     static func transactionSubject(_ id: String) -> String { transactionPrefix + id }
 
-    /// A row of the table that says nothing: damaged, or written by another version of Posthouse. It is left out
-    /// wherever it is met, and reported once; what it concerns is recorded without it.
+    /// A row of the table that says nothing, or the event that stated it: damaged, or written by another version of
+    /// Posthouse. It is left out wherever it is met, and reported once; what it concerns is recorded without it.
     struct Unreadable: Error, CustomStringConvertible {
         let row: Int64
-        /// The column that cannot be read.
+        /// The column that cannot be read, with the table if that is another.
         let column: String
 
         var description: String {

@@ -24,8 +24,8 @@ extension Queue {
         }
     }
 
-    /// The pool logs where the database does not answer; this is for one that answers and commits nothing, as without
-    /// its synchronous standby.
+    /// For a database that answers and commits nothing, as without its synchronous standby, or that is silent, as on a
+    /// frozen host, and has not closed the connections yet. The pool logs that it is out of reach.
     private func reportStandstill(_ error: any Error) {
         guard error is DatabaseError, !Task.isCancelled, pool.isReachable, !registration.mayStart,
             lasting.failed(Self.renewing, patience: .zero, at: .now)
