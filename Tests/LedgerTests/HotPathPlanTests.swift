@@ -70,10 +70,19 @@ struct HotPathPlanTests {
     func byIndex() async throws {
         try await Self.overPeriods { ledger, recorded in
             let (events, messages) = (recorded.events, recorded.messages)
+            let ones = messages.map { _ in "1" }
             let statements: [(PlannedStatement, [String])] = [
                 (PlannedStatement(RecordStatements.messagesKept), [Self.array(recorded.purchases, of: "uuid")]),
                 (PlannedStatement(TraceStatements.messages), [Self.array(events, of: "bigint"), "9"]),
                 (PlannedStatement(TraceStatements.attempts), [Self.array(messages, of: "bigint"), "9"]),
+                (
+                    PlannedStatement(QueueStatements.attemptsThere),
+                    [
+                        Self.array(messages, of: "bigint"), Self.array(ones, of: "bigint"),
+                        Self.array(ones, of: "smallint"), Self.array(ones.map { _ in "'accepted'" }, of: "text"),
+                        Self.array(ones, of: "smallint"), Self.array(ones, of: "integer"),
+                    ]
+                ),
                 (PlannedStatement(TraceStatements.dead), [Self.array(messages, of: "bigint")]),
                 (PlannedStatement(TraceStatements.waiting), [Self.array(messages, of: "bigint")]),
                 (PlannedStatement(TraceStatements.holdings), [Self.array(events, of: "bigint"), "9", "'user:1'"]),
