@@ -151,9 +151,9 @@ extension Queue {
     }
 
     /// Those whose attempts are not in the history yet. An attempt is there if it was in doubt, its delivery is not
-    /// found under its lease any more, and the table has one with the same result and duration. The number is not enough:
-    /// an attempt that uses up no retry has that of the next one, and so has an attempt that another daemon made because
-    /// the COMMIT never arrived.
+    /// found under its lease any more, and the table has one with the same result and latency. Its number alone does
+    /// not tell: the next attempt has the same one if this one uses up no retry, and so has an attempt that another
+    /// daemon made because the COMMIT never arrived.
     /// - Parameters:
     ///   - leaving: what left the queue.
     ///   - waiting: of `writeRetries`.
