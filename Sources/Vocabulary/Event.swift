@@ -137,6 +137,9 @@ package struct Event: Sendable {
     /// the least time if there was none. If another one was recorded meanwhile, the event is refused. Nil: it presumes
     /// nothing.
     package let presumedAsOf: Timestamp?
+    /// When the request of a statement of the app's backend is answered 503, at the latest. It is not recorded after
+    /// that: the backend may have stated something else since. Nil: it may be recorded whenever that succeeds.
+    package var admittedUntil: ContinuousClock.Instant?
     /// The body, byte for byte as it was signed.
     package let body: [UInt8]
 

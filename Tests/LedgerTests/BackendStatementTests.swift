@@ -45,6 +45,34 @@ struct BackendStatementTests {
         }
     }
 
+    @Test("A statement whose batch waits for a lock until its request is answered 503 is not stored")
+    func overdueBehindLock() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            #expect(await daemon.record([Self.grant("plus", at: seconds(0), presuming: nil)]) == [.stored])
+            let answers = Mutex<[RecordQueue.Answer]>([])
+            let queue = RecordQueue(writers: 1)
+            let event = Self.grant("plus", at: seconds(1), presuming: seconds(0))
+            let answeredAt = ContinuousClock.now + .seconds(1)
+            queue.submit(.event(event), startedAt: answeredAt - Limits.acknowledgementTimeout) { answer in
+                answers.withLock { $0.append(answer) }
+            }
+            queue.close()
+            let recorder = daemon.recorder(queue)
+            // It ends once the lock is free.
+            let recording = try await ledger.during("SELECT FROM purchases FOR UPDATE") {
+                let recording = Task { await recorder.run() }
+                try await Task.sleep(until: answeredAt + .milliseconds(100), clock: .continuous)
+                return recording
+            }
+            await recording.value
+            #expect(answers.withLock { $0 } == [.unavailable])
+            #expect(try ledger.psql("SELECT count(*) FROM events") == "1")
+            // If the backend states it again, nothing is in its way.
+            #expect(try ledger.psql("SELECT count(*) FROM identities") == "1")
+        }
+    }
+
     @Test("A statement is not stored if another one about its purchase was recorded since it was decided on")
     func presumed() async throws {
         try await TestLedger.run { ledger in
