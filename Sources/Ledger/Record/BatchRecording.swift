@@ -15,8 +15,8 @@ struct BatchRecording {
         case conditionFailed
         /// The state of its purchase cannot be read: the event is in quarantine. Nil: it was erased before.
         case setAside(source: String, quarantine: Int64?, reason: String)
-        /// A statement of the backend that is not stored: the same, as quarantine cannot read it; or its request has been
-        /// answered 503 already.
+        /// A statement of the backend that is not stored: the same, as quarantine cannot read it; or its request has
+        /// been answered 503 already.
         case unavailable(reason: String)
     }
 
