@@ -55,6 +55,15 @@ struct Version3Tests {
                 let created = await service.get("/v3/users/" + user).object["created"] as? Int ?? 0
                 #expect(created > 1_704_070_800, "\(user)")
             }
+            // It had this one first: that it came back is no beginning.
+            await service.record(.bought("Z", by: "C"))
+            for user in ["D", "C"] {
+                let body = #"{"transactions":["t-C-Z"],"strategy":"transfer"}"#
+                #expect(await service.post("/v1/users/\(user)/restore", body).data.count == 1)
+            }
+            #expect(service.psql("SELECT count(*) FROM transfers WHERE to_holder = 'anon:C'") == "1")
+            service.psql("DELETE FROM events")
+            #expect(await service.get("/v3/users/C").object["created"] as? Int == 1_704_067_200)
         }
     }
 
