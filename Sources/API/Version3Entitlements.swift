@@ -105,7 +105,7 @@ extension BackendStatement {
     /// Is stored only if no newer event about its purchase is recorded than what is `known`. A restore is none, and may
     /// have passed the purchase on.
     fileprivate mutating func presume(_ known: GrantedPurchase) {
-        presumedAsOf = known.asOf ?? Timestamp(milliseconds: .min)
+        presumedAsOf = known.asOf ?? Timestamp.distantPast
     }
 }
 

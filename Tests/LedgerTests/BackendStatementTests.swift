@@ -26,7 +26,7 @@ struct BackendStatementTests {
                 key: entitlement, kind: .oneTime, store: Purchase.manualStore, product: entitlement, plan: nil,
                 subscriptionID: nil),
             transaction: nil, facts: [Fact(kind: .gain, holder: install, at: time, until: seconds(1_000))],
-            isOfBackend: true, presumedAsOf: presumed ?? Timestamp(milliseconds: .min), body: Array("{}".utf8))
+            isOfBackend: true, presumedAsOf: presumed ?? Timestamp.distantPast, body: Array("{}".utf8))
     }
 
     @Test("A statement that waited until its request was answered 503 is not stored: others may have come since")
