@@ -84,7 +84,7 @@ struct Backend: Sendable {
 /// statements.
 final class BackendClock: Sendable {
     private let read: @Sendable () -> Timestamp?
-    private let last = Mutex(Timestamp(milliseconds: .min))
+    private let last = Mutex(Timestamp.distantPast)
 
     init(_ read: @escaping @Sendable () -> Timestamp?) { self.read = read }
 

@@ -63,16 +63,18 @@ extension Backend {
         let user = try await user(call.route.names[0], in: view)
         let id = call.route.names[1]
         let grant = Grant(entitlement: id, install: user.id, scope: view.scope(user.environment))
-        // Anew as for a grant: whoever it was given to meanwhile must lose it, too.
+        // Anew as for a grant, and until nobody else is found: whoever it was given to meanwhile must lose it, too.
+        // Each loses it once: who has it again after that was granted it again.
+        var revoked: Set<Holder> = []
         while true {
             let known = try await purchase(of: grant)
             // Also where its time is over: the clock that says so may be wrong, and then it would be active again.
-            let granted = known.holdings.filter(\.hasAccess)
+            let granted = known.holdings.filter { $0.hasAccess && !revoked.contains($0.holder) }
             if granted.isEmpty { return Self.answer(id, known) }
             var statement = grant.revoking(granted, at: try clock.next(after: known.newestTime))
             statement.presume(known)
             let isStored = try await record(statement, for: call) { $0.member("entitlement", id) }
-            if isStored { return Self.answer(id, try await purchase(of: grant)) }
+            if isStored { revoked.formUnion(granted.map(\.holder)) }
         }
     }
 
@@ -100,9 +102,10 @@ extension Backend {
 }
 
 extension BackendStatement {
-    /// Is stored only if nothing newer is recorded of its purchase than what is `known`.
+    /// Is stored only if no newer event about its purchase is recorded than what is `known`. A restore is none, and may
+    /// have passed the purchase on.
     fileprivate mutating func presume(_ known: GrantedPurchase) {
-        presumedAsOf = known.asOf ?? Timestamp(milliseconds: .min)
+        presumedAsOf = known.asOf ?? Timestamp.distantPast
     }
 }
 

@@ -1,3 +1,5 @@
+import Vocabulary
+
 /// An answer that came in one read and has the plainest form of RFC 9112, as nearly every receiver's has: a status from
 /// 200 to 299, fields of one line each, and a body of `content-length` bytes. It says what the HTTP decoder would say,
 /// for a small part of the time. Whatever has any other form is the decoder's.
@@ -89,12 +91,7 @@ struct WholeAnswer: Equatable {
         }
 
         private static func isOfName(_ byte: UInt8) -> Bool {
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
-                true
-            default: false
-            }
+            byte.isASCIIAlphanumeric || byte == UInt8(ascii: "-")
         }
 
         func isNamed(_ text: StaticString) -> Bool { holds(text, name) }
@@ -104,8 +101,7 @@ struct WholeAnswer: Equatable {
         private func holds(_ text: StaticString, _ range: Range<Int>) -> Bool {
             guard range.count == text.utf8CodeUnitCount else { return false }
             for (index, byte) in bytes[range].enumerated() {
-                let isCapital = (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte)
-                guard text.utf8Start[index] == (isCapital ? byte | 0x20 : byte) else { return false }
+                guard text.utf8Start[index] == byte.asciiLowercased else { return false }
             }
             return true
         }

@@ -134,9 +134,12 @@ package struct Event: Sendable {
     /// from quarantine. What cannot be stored is refused, and the backend tries again.
     package let isOfBackend: Bool
     /// What a statement of the app's backend presumes of its purchase: the time of the newest statement about it, or
-    /// the least time if there was none. If another one was recorded meanwhile, the event is refused. Nil: it presumes
-    /// nothing.
+    /// the least time if there was none. If another one was recorded meanwhile, the event is refused. A restore that
+    /// has passed the purchase on is none of them. Nil: it presumes nothing.
     package let presumedAsOf: Timestamp?
+    /// When the request of a statement of the app's backend is answered 503, at the latest. It is not recorded after
+    /// that: the backend may have stated something else since. Nil: it may be recorded whenever that succeeds.
+    package var admittedUntil: ContinuousClock.Instant?
     /// The body, byte for byte as it was signed.
     package let body: [UInt8]
 

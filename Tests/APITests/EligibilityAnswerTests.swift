@@ -171,6 +171,21 @@ struct EligibilityAnswerTests {
         }
     }
 
+    @Test("What a device passed on to one user does not count for the next one who logs in on it")
+    func linkedToOthers() async throws {
+        try await TestService.run { service in
+            await service.record(.stating(of: .anonymous("lent"), purchase: "p3", offerType: "FREE_TRIAL"))
+            for (command, body) in [
+                ("identify", #"{"identity":"kim"}"#), ("logout", ""), ("identify", #"{"identity":"lee"}"#),
+            ] {
+                #expect(await service.post("/v1/users/lent/\(command)?source=shop&app=", body).status == 200)
+            }
+            #expect(await ask(service, "user_id=kim&group=premium") == "NOT_ELIGIBLE")
+            #expect(await ask(service, "user_id=lee&group=premium") == "ELIGIBLE")
+            #expect(await ask(service, "user_id=lee&group=premium&offer=promotional") == "NOT_ELIGIBLE")
+        }
+    }
+
     @Test("A promotional offer is for those who subscribe or once did")
     func promotional() async throws {
         try await TestService.run { service in

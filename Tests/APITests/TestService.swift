@@ -1,3 +1,4 @@
+import Dispatch
 import Foundation
 import HTTPServer
 import Ledger
@@ -48,7 +49,11 @@ final class TestService: Sendable {
             rules: SourceRuleBook(
                 Dictionary(
                     uniqueKeysWithValues: sources.map {
-                        ($0.name, SourceRules(shape: NoShape(), ownership: $0.ownership))
+                        (
+                            $0.name,
+                            SourceRules(
+                                shape: NoShape(), ownership: $0.ownership, mayLackName: $0.kind.traits.mayLackName)
+                        )
                     })), clock: clock, observe: { log.note($0) })
         recording = Task { await recorder.run() }
         api = API(
@@ -103,6 +108,43 @@ final class TestService: Sendable {
     @discardableResult
     func psql(_ sql: String) -> String {
         do { return try TestCluster.shared.psql(sql, database: database) } catch { return "\(error)" }
+    }
+
+    /// Runs `body` while somebody else has locked what `sql` locks, until `body` calls `release`.
+    func holding(_ sql: String, _ body: (_ release: () -> Void) async throws -> Void) async throws {
+        let (locked, isLocked) = AsyncStream<Void>.makeStream()
+        let semaphore = DispatchSemaphore(value: 0)
+        let held = Task { [pool] in
+            try await pool.withSession { session throws(DatabaseError) in
+                try session.transaction { session throws(DatabaseError) in
+                    try session.script(sql)
+                    isLocked.yield()
+                    // The limit is against hanging alone.
+                    _ = semaphore.wait(timeout: .now() + 300)
+                }
+            }
+        }
+        for await _ in locked { break }
+        let result: Result<Void, any Error>
+        do { result = .success(try await body { semaphore.signal() }) } catch { result = .failure(error) }
+        semaphore.signal()
+        try await held.value
+        try result.get()
+    }
+
+    /// Sessions of the database that wait for a lock.
+    var waitingSessions: Int {
+        let count = psql(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+        return Int(count) ?? 0
+    }
+
+    /// Waits for a condition, a minute at most.
+    func wait(until condition: () -> Bool) async throws {
+        for _ in 0..<3_000 {
+            if condition() { return }
+            try await Task.sleep(for: .milliseconds(20))
+        }
     }
 
     // MARK: Requests

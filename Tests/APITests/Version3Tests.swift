@@ -55,6 +55,15 @@ struct Version3Tests {
                 let created = await service.get("/v3/users/" + user).object["created"] as? Int ?? 0
                 #expect(created > 1_704_070_800, "\(user)")
             }
+            // It had this one first: that it came back is no beginning.
+            await service.record(.bought("Z", by: "C"))
+            for user in ["D", "C"] {
+                let body = #"{"transactions":["t-C-Z"],"strategy":"transfer"}"#
+                #expect(await service.post("/v1/users/\(user)/restore", body).data.count == 1)
+            }
+            #expect(service.psql("SELECT count(*) FROM transfers WHERE to_holder = 'anon:C'") == "1")
+            service.psql("DELETE FROM events")
+            #expect(await service.get("/v3/users/C").object["created"] as? Int == 1_704_067_200)
         }
     }
 
@@ -177,6 +186,35 @@ struct Version3Tests {
             }
             #expect(revoked == Array(repeating: false, count: 4))
             #expect(service.psql("SELECT count(*) FROM events WHERE name = 'ENTITLEMENT_REVOKED'") == "1")
+        }
+    }
+
+    @Test("A grant that is restored to another install while it is being revoked is revoked there, too")
+    func restoredMeanwhile() async throws {
+        try await TestService.run(sources: [.named("store", kind: .apple)]) { service in
+            let query = "?source=store&app="
+            _ = await service.post("/v3/users/A" + query)
+            _ = await service.post("/v3/users/A/entitlements" + query, #"{"id":"plus","expires":4102444800}"#)
+            let transaction = service.psql("SELECT store_transaction_id FROM transactions")
+            let body = #"{"transactions":["\#(transaction)"]}"#
+            func active(_ install: String) async -> Int {
+                await service.get("/v1/entitlements?active=true&install=" + install).data.count
+            }
+            try await service.holding("SELECT FROM purchases FOR UPDATE") { release in
+                async let restored = service.post("/v1/users/B/restore" + query, body)
+                try await service.wait { service.waitingSessions > 0 }
+                async let revoked = service.send("DELETE", "/v3/users/A/entitlements/plus" + query)
+                // It has read who is granted, and waits for the restore: in the database or for the same writer.
+                try await service.wait { service.waitingSessions > 1 || service.queue.depth > 0 }
+                release()
+                let (first, second) = await (restored, revoked)
+                #expect(first.status == 200 && second.status == 200)
+                #expect(second.object["active"] as? Bool == false)
+            }
+            #expect(await active("A") == 0)
+            #expect(await active("B") == 0)
+            // The restore came first: it moved the grant.
+            #expect(service.psql("SELECT count(*) FROM transfers") == "1")
         }
     }
 

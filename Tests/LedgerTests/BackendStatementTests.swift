@@ -26,7 +26,7 @@ struct BackendStatementTests {
                 key: entitlement, kind: .oneTime, store: Purchase.manualStore, product: entitlement, plan: nil,
                 subscriptionID: nil),
             transaction: nil, facts: [Fact(kind: .gain, holder: install, at: time, until: seconds(1_000))],
-            isOfBackend: true, presumedAsOf: presumed ?? Timestamp(milliseconds: .min), body: Array("{}".utf8))
+            isOfBackend: true, presumedAsOf: presumed ?? Timestamp.distantPast, body: Array("{}".utf8))
     }
 
     @Test("A statement that waited until its request was answered 503 is not stored: others may have come since")
@@ -42,6 +42,34 @@ struct BackendStatementTests {
             await daemon.recorder(queue).run()
             #expect(answers.withLock { $0 } == [.unavailable])
             #expect(try ledger.psql("SELECT count(*) FROM events") == "0")
+        }
+    }
+
+    @Test("A statement whose batch waits for a lock until its request is answered 503 is not stored")
+    func overdueBehindLock() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            #expect(await daemon.record([Self.grant("plus", at: seconds(0), presuming: nil)]) == [.stored])
+            let answers = Mutex<[RecordQueue.Answer]>([])
+            let queue = RecordQueue(writers: 1)
+            let event = Self.grant("plus", at: seconds(1), presuming: seconds(0))
+            let answeredAt = ContinuousClock.now + .seconds(1)
+            queue.submit(.event(event), startedAt: answeredAt - Limits.acknowledgementTimeout) { answer in
+                answers.withLock { $0.append(answer) }
+            }
+            queue.close()
+            let recorder = daemon.recorder(queue)
+            // It ends once the lock is free.
+            let recording = try await ledger.during("SELECT FROM purchases FOR UPDATE") {
+                let recording = Task { await recorder.run() }
+                try await Task.sleep(until: answeredAt + .milliseconds(100), clock: .continuous)
+                return recording
+            }
+            await recording.value
+            #expect(answers.withLock { $0 } == [.unavailable])
+            #expect(try ledger.psql("SELECT count(*) FROM events") == "1")
+            // If the backend states it again, nothing is in its way.
+            #expect(try ledger.psql("SELECT count(*) FROM identities") == "1")
         }
     }
 

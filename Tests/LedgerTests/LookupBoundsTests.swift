@@ -118,6 +118,25 @@ struct LookupBoundsTests {
         }
     }
 
+    @Test("A history does not read the transfers whose events are all gone")
+    func historyOfOldTransfers() async throws {
+        try await TestLedger.run { ledger in
+            try ledger.allowIDsBefore(splitAt: [-2_500], isAlone: true)
+            try ledger.psql(Self.thousands)
+            for (from, to) in [("anon:a", "user:u"), ("user:u", "anon:a")] {
+                try ledger.psql(
+                    """
+                    INSERT INTO transfers (id, purchase, from_holder, to_holder, ordinal, event)
+                        SELECT md5('\(from)' || n)::uuid, md5(n::text)::uuid, '\(from)', '\(to)', 2, n - 20000
+                        FROM generate_series(1, 1000) AS n
+                    """)
+            }
+            try ledger.psql("ANALYZE")
+            let events = try plan(of: HolderHistoryStatements.events, "\(Self.who), 9000000, 11", ledger)
+            #expect(events.rows == 11 && events.read(of: ["events", "transfers"]) <= 200)
+        }
+    }
+
     @Test("A transaction's newest webhooks are found without the others")
     func transaction() async throws {
         try await TestLedger.run { ledger in

@@ -1,3 +1,5 @@
+import Vocabulary
+
 /// The name of the member of a JSON object whose value begins at an index, also in JSON within a string.
 ///
 /// An erasure asks it of a value that is digits only. Vendors write amounts, versions and counts as strings, too, and
@@ -39,11 +41,9 @@ struct MemberName {
         var (words, isInWord): ([[UInt8]], Bool) = ([[]], false)
         for byte in bytes {
             let isCapital = (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte)
-            let isOther =
-                (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte)
-                || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+            let isOther = byte.isASCIIAlphanumeric && !isCapital
             if isCapital && isInWord || !isCapital && !isOther { words.append([]) }
-            if isCapital || isOther { words[words.count - 1].append(isCapital ? byte | 0x20 : byte) }
+            if isCapital || isOther { words[words.count - 1].append(byte.asciiLowercased) }
             isInWord = isOther
         }
         return words.filter { !$0.isEmpty }.map { String(decoding: $0, as: UTF8.self) }

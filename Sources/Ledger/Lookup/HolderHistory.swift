@@ -113,7 +113,8 @@ enum HolderHistoryStatements {
             """, order: "DESC", limit: "$7")
 
     /// The newest `$7` kept events that moved a purchase, each once: one login can move thousands, and a transfer stays
-    /// when its event is dropped. So each is looked for below the one before.
+    /// when its event is dropped. So each is looked for below the one before, and none below the oldest kept event: the
+    /// last search finds nothing, and would read every transfer of a holder who has thousands.
     /// - Parameter column: of `transfers`, with the holder from or to which it moved.
     private static func moves(_ column: SQL) -> SQL {
         """
@@ -122,7 +123,8 @@ enum HolderHistoryStatements {
             UNION ALL
             SELECT (SELECT t.event FROM transfers t JOIN purchases p ON p.id = t.purchase
                     \(RowByID.event("t.event", as: "e"))
-                    WHERE t.\(column) = w.holder AND t.event < m.event AND p.environment = $4
+                    WHERE t.\(column) = w.holder AND t.event < m.event
+                      AND t.event >= (SELECT id FROM events ORDER BY id LIMIT 1) AND p.environment = $4
                       AND ($5 IS NULL OR p.source = $5)
                       AND (w.source IS NULL OR p.source = w.source AND p.app = w.app)
                     ORDER BY t.event DESC LIMIT 1), m.place + 1

@@ -6,7 +6,7 @@ package struct KnownInstall: Sendable {
     package let id: String
     package let environment: String
     /// When it was registered. Of one that only webhooks named: the oldest time that is known of it or of a purchase
-    /// that came to it by no transfer.
+    /// that it had before any transfer.
     package let createdAt: Timestamp
 
     package init(id: String, environment: String, createdAt: Timestamp) {
@@ -123,7 +123,8 @@ extension HolderLookup {
 
 enum HolderInstallStatements {
     /// `$4` is the install as a holder. A part of what it holds, and of a long history, is enough to know it by. Events
-    /// are dropped, and links and access are newer after each change: of a purchase there are times that stay.
+    /// are dropped, and links and access are newer after each change: of a purchase there are times that stay. If the
+    /// first transfer that names the install is one to it, the purchase was another's before: the install had it then.
     static let known = Statement<(String, String, String, String, String?), (String, Timestamp)>(
         "lookup_install",
         """
@@ -138,8 +139,9 @@ enum HolderInstallStatements {
             FROM holder_links WHERE anonymous_user_id = $1 AND source = $2 AND app = $3
             UNION ALL
             (SELECT p.environment, least(\(KnownAccessStatements.changedAt("e", of: "p")), coalesce(
-                 (SELECT (extract(epoch FROM min(t.told_at)) * 1000)::bigint FROM transfers t
-                  WHERE t.purchase = e.purchase AND t.to_holder = $4),
+                 (SELECT CASE WHEN t.to_holder = $4 THEN (extract(epoch FROM t.told_at) * 1000)::bigint END
+                  FROM transfers t WHERE t.purchase = e.purchase AND (t.from_holder = $4 OR t.to_holder = $4)
+                  ORDER BY t.told_at, t.event LIMIT 1),
                  (SELECT min(coalesce(purchased_at_ms, nullif(as_of_ms, 0))) FROM transactions
                   WHERE purchase = e.purchase))), false
              FROM entitlements e JOIN purchases p ON p.id = e.purchase

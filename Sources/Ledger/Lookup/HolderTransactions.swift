@@ -27,7 +27,7 @@ extension HolderLookup {
 
     /// The transactions of all purchases of `products` that the subject has or had; nil: more than `transactionsMax`.
     /// A login moves only what still lasts. So what an anonymous holder had counts for the user that it is now, in the
-    /// source that says so.
+    /// source that says so. It does not where it passed to another user, as by a login of that user: it is theirs.
     ///
     /// - Parameters:
     ///   - eventTypes: the types of event to look for in each transaction.
@@ -82,6 +82,9 @@ enum HolderTransactionStatements {
             FROM w JOIN entitlements e ON e.holder = w.holder
             JOIN purchases p ON p.id = e.purchase AND p.environment = $4 AND p.product = ANY ($6)
             WHERE ($5 IS NULL OR p.source = $5) AND (w.source IS NULL OR p.source = w.source AND p.app = w.app)
+                AND (w.is_meant OR NOT EXISTS (
+                    SELECT FROM entitlements o
+                    WHERE o.purchase = e.purchase AND o.holder LIKE 'user:%' AND o.holder <> ALL ($1)))
             GROUP BY e.purchase
         ), held AS MATERIALIZED (
             SELECT p.id, p.kind, p.product, t.store_transaction_id AS newest, h.active AND \(goesOn) AS active,

@@ -266,7 +266,7 @@ extension BatchPlan {
     /// Whether the condition of an event holds; nothing of an event that is not admitted is recorded.
     /// - Parameter newest: the time of the newest statement about the event's purchase; nil: there is none.
     mutating func admits(_ event: Event, newest: Timestamp?) -> Bool {
-        if let presumed = event.presumedAsOf, presumed != newest ?? Timestamp(milliseconds: .min) { return false }
+        if let presumed = event.presumedAsOf, presumed != newest ?? Timestamp.distantPast { return false }
         return switch event.change {
         case .register(let install): holders.register(install, scope: event.scope)
         case .claim(let install, let identity, _):

@@ -15,7 +15,8 @@ struct BatchRecording {
         case conditionFailed
         /// The state of its purchase cannot be read: the event is in quarantine. Nil: it was erased before.
         case setAside(source: String, quarantine: Int64?, reason: String)
-        /// The same for a statement of the backend, not stored: quarantine cannot read it.
+        /// A statement of the backend that is not stored: the same, as quarantine cannot read it; or its request has
+        /// been answered 503 already.
         case unavailable(reason: String)
     }
 
@@ -162,24 +163,30 @@ struct BatchRecording {
     ) throws(DatabaseError) -> BatchPlan? {
         let news = batch.news
         guard !news.isEmpty else { return nil }
-        var refused: Set<Identifier> = []
+        var refused: [Identifier: EventBatch.Fate] = [:]
         let plan = try purchases.plan(holders, rules: rules, in: ledgerForm, on: session) { plan in
             // The plan may be built more than once.
-            refused = []
+            refused = [:]
+            // Read behind the locks: what was recorded before they were granted may have been stated later.
+            let instant = ContinuousClock.now
             plan.tokens = tokens
             plan.announcesImports = announcesImports
             for new in news {
                 let newest = new.purchase.flatMap { plan.purchases[$0]?.asOf }
-                if plan.admits(new.event, newest: newest), plan.tokens.admit(new.event, newest: newest, now: now) {
+                if let limit = new.event.admittedUntil, limit < instant {
+                    refused[new.key] = .unavailable(reason: Recorder.lateReason)
+                } else if plan.admits(new.event, newest: newest),
+                    plan.tokens.admit(new.event, newest: newest, now: now)
+                {
                     plan.add(new)
                 } else {
-                    refused.insert(new.key)
+                    refused[new.key] = .conditionFailed
                 }
             }
         }
-        for key in refused { batch.fates[key] = .conditionFailed }
+        for (key, fate) in refused { batch.fates[key] = fate }
         // If the event comes again after a lost answer, its condition must be checked again.
-        if !refused.isEmpty { try session.enqueue(RecordStatements.forget, refused.sorted()) }
+        if !refused.isEmpty { try session.enqueue(RecordStatements.forget, refused.keys.sorted()) }
         return plan
     }
 

@@ -74,20 +74,19 @@ package struct Recorder: Sendable {
     /// confirmations are missing.
     private typealias Entry = (event: Event, answerBy: ContinuousClock.Instant, submitter: RecordQueue.Submitter)
 
-    private static let lateReason = "it waited too long to be stored"
+    static let lateReason = "it waited too long to be stored"
     private static let notInTime = "its batch could not be committed in time"
 
     private func record(_ batch: [RecordQueue.Pending]) async {
         // An event that waited too long has been answered 503 already: it would be safe to record it, but pointless. A
-        // statement of the backend would not be safe: the backend may have stated something else since.
+        // statement of the backend would not be safe, also where it waits only now, for a connection or a lock.
         let oldest = ContinuousClock.Instant.now - Limits.acknowledgementTimeout
         var (events, bodies): ([Entry], [(QuarantinedBody, RecordQueue.Submitter)]) = ([], [])
         for pending in batch {
             switch pending.item {
             case _ where pending.enqueued < oldest: pending.submitter.answerUnavailable(Self.lateReason)
-            case .event(let event) where event.isOfBackend && pending.startedAt < oldest:
-                pending.submitter.answerUnavailable(Self.lateReason)
-            case .event(let event):
+            case .event(var event):
+                if event.isOfBackend { event.admittedUntil = pending.submitter.answeredAt }
                 let answerBy = pending.startedAt + Limits.acknowledgementTimeout - Limits.acknowledgementMargin
                 events.append((event, answerBy, pending.submitter))
             case .quarantine(let body): bodies.append((body, pending.submitter))

@@ -150,7 +150,7 @@ struct EffectiveMoves {
     }
 
     private func effect(of move: KeptMove, from: Holder, until: Timestamp?, isTenureFree: Bool) -> Effect {
-        let end = until == Timestamp(milliseconds: .max) ? nil : until
+        let end = until == Timestamp.distantFuture ? nil : until
         let fact = Fact(
             kind: .transferred, holder: from, counterpart: move.to, at: move.at, until: end,
             isFamilyShared: isTenureFree)
@@ -172,7 +172,7 @@ struct EffectiveMoves {
             until = fact.isRevoked ? fact.until : max(until ?? fact.until, fact.until)
             ended = fact.kind == .loss ? fact.until : nil
         }
-        if until == Timestamp(milliseconds: .max), let ended, ended < time { return ended }
+        if until == Timestamp.distantFuture, let ended, ended < time { return ended }
         return until
     }
 
