@@ -124,6 +124,24 @@ struct QueueTests {
         }
     }
 
+    @Test("A claim that comes when its lane has a successor leases nothing and takes none of the successor's room")
+    func formerOpening() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")], slotsPerLane: 8)
+            await daemon.record([.sample()])
+            let row = daemon.row("all")
+            let former = daemon.dispatchBuffer.open(row) { _ in }
+            daemon.dispatchBuffer.close(row)
+            let present = daemon.dispatchBuffer.open(row) { _ in }
+            var cursor = ClaimCursor()
+            let late = try await daemon.queue.claim(row, in: former, upTo: 256, cursor: &cursor)
+            #expect(late.deliveries.isEmpty && !late.isDrained)
+            #expect(daemon.dispatchBuffer.reservedSlots(row) == 0)
+            let next = try await daemon.queue.claim(row, in: present, upTo: 256, cursor: &cursor)
+            #expect(next.deliveries.count == 1)
+        }
+    }
+
     @Test("A claim takes as many as fit in bytes, at least one, and leaves the rest as it was")
     func byBytes() async throws {
         try await TestLedger.run { ledger in
