@@ -94,6 +94,21 @@ struct QueueTests {
         }
     }
 
+    @Test("Failures that come long after each other are none that last; those within ten minutes of each other are")
+    func failuresAlone() {
+        let (failures, began) = (LastingFailures(), ContinuousClock.now)
+        func failed(after seconds: Int) -> Bool {
+            failures.failed("giving back", patience: .seconds(60), at: began + .seconds(seconds))
+        }
+        #expect(!failed(after: 0))
+        #expect(!failed(after: 3_600))
+        #expect(!failures.succeeded("giving back"), "nothing was logged that could end")
+        #expect(!failed(after: 7_200))
+        #expect(failed(after: 7_800))
+        #expect(!failed(after: 14_400), "it has not succeeded since")
+        #expect(failures.succeeded("giving back"))
+    }
+
     @Test("The walk over many batches misses nothing and takes nothing twice, due times equal or not")
     func cursor() async throws {
         try await TestLedger.run { ledger in

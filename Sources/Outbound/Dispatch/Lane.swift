@@ -329,10 +329,16 @@ final class Lane {
     private func giveBack(_ deliveries: [Delivery]) {
         guard !deliveries.isEmpty else { return }
         // If the database does not answer now, the sweep or the end of the lease gives them back.
-        Task { [queue, calls] in
+        Task { [queue, calls, route] in
             await calls.begin()
             defer { calls.end() }
-            do { try await queue.giveBack(deliveries) } catch { queue.report(error, doing: "giving deliveries back") }
+            let what = "giving back deliveries of \(route.integration.name)"
+            do {
+                try await queue.giveBack(deliveries)
+                queue.succeeded(what)
+            } catch {
+                queue.report(error, doing: what)
+            }
         }
     }
 }
