@@ -1,5 +1,4 @@
 internal import Ledger
-internal import Vocabulary
 
 extension LookupGate {
     /// Waits for a turn, then runs `body`. A request that finds too many others waiting, or that waits longer than its

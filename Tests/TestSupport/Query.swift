@@ -14,8 +14,8 @@ package enum Query {
 
     /// Runs one or several statements in one transaction, as `psql -c` does.
     /// - Returns: the rows of all of them, each value as PostgreSQL writes it; null is "".
-    /// - Throws: what libpq or the server says, `ERROR:  …` and the lines below it; or that there was no answer within
-    ///   `limit`.
+    /// - Throws: what libpq or the server says, `ERROR:  …` and the lines below it; or that there was no answer
+    ///   within `limit`.
     package static func rows(_ sql: String, on connectionString: String) throws(Failure) -> [[String]] {
         let connection = PQconnectdb(connectionString)
         defer { PQfinish(connection) }

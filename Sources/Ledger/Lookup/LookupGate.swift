@@ -1,10 +1,11 @@
 import Synchronization
 
-/// Limits concurrent look-ups, so that many webhooks and requests to the API do not take the connections that recording,
-/// the lease and deliveries need. The rest waits in turn. A daemon has one, over all reloads: look-ups of before a
-/// reload still have their connections.
+/// Limits concurrent look-ups, so that many webhooks and requests to the API do not take the connections that
+/// recording, the lease and deliveries need. The rest waits in turn. A daemon has one, over all reloads: look-ups of
+/// before a reload still have their connections.
 package final class LookupGate: Sendable {
-    /// Each kind has limits of its own, so that slow look-ups of one do not hold up the other in a pool of five or more.
+    /// Each kind has limits of its own, so that slow look-ups of one do not hold up the other in a pool of four or
+    /// more.
     package enum Caller: Sendable {
         case webhook
         /// To the API.
