@@ -18,7 +18,7 @@ package struct API: IncomingHandler {
     ///   - gate: what look-ups pass.
     package init(
         tokens: [APIToken], sources: [Source], subscriptionGroups: [SubscriptionGroup], lookup: HolderLookup,
-        queue: RecordQueue, bodyBytesMax: Int, gate: Gate,
+        queue: RecordQueue, bodyBytesMax: Int, gate: LookupGate,
         now: @escaping @Sendable () -> Timestamp?, observe: @escaping Observer
     ) {
         access = Access(tokens)

@@ -2,15 +2,7 @@ internal import Ledger
 internal import Vocabulary
 
 /// Limits of the API, with units; those shared with the rest of Posthouse are in Vocabulary/Limits.
-package enum APILimits {
-    /// Look-ups in progress at once, one connection each: the rest of the pool is for recording and delivering.
-    package static let lookupsMax = 2
-
-    /// Leaves at least one connection of a small pool to others, except in a pool of one.
-    package static func lookups(ofConnections connections: Int) -> Int { max(1, min(lookupsMax, connections - 1)) }
-
-    /// Requests that wait for their turn; further ones are answered 503.
-    package static let waitingMax = 256
+enum APILimits {
     /// Default number of entries of a page.
     static let pageEntries = 100
     /// Largest number of entries of a page.

@@ -24,7 +24,7 @@ struct Backend: Sendable {
     /// The products of each configured subscription group.
     let groups: [String: [String]]
     let lookup: HolderLookup
-    let gate: Gate
+    let gate: LookupGate
     let queue: RecordQueue
     let clock: BackendClock
 

@@ -127,7 +127,7 @@ struct InboundPath: Sendable {
             // The recorder acknowledges one that is stored as it does every duplicate.
             case .asIs: record(webhook, document: nil, submitter)
             case .answered(let document): record(webhook, document: document, submitter)
-            case .unavailable(let reason): refuse(reason, .unasked, submitter)
+            case .unavailable(let reason): refuse(reason, .unasked, webhook, submitter)
             case .unusable(let reason):
                 submit(.quarantine(quarantined(webhook, reason, document: nil)), webhook, submitter)
             }
@@ -160,7 +160,7 @@ struct InboundPath: Sendable {
             case .stored: submitter.answer(.stored)
             case .unavailable: submitter.answer(.unavailable)
             // Webhooks are never conditional: it is one that presumed something of its token (`Event.tokens`).
-            case .conditionFailed: refuse(Self.outdated, .unavailable, submitter)
+            case .conditionFailed: refuse(Self.outdated, .unavailable, webhook, submitter)
             }
         }
         if let obstacle, submitter.fallback == nil {
@@ -168,9 +168,12 @@ struct InboundPath: Sendable {
         }
     }
 
-    private func refuse(_ reason: String, _ answer: HTTPAnswer, _ submitter: Submitter) {
+    private func refuse(_ reason: String, _ answer: HTTPAnswer, _ webhook: Authentic, _ submitter: Submitter) {
         if let fallback = submitter.fallback { return fallback.unavailable(reason) }
-        observe(.refused(source: source.name, status: 503, reason: reason))
+        // One that is too old was answered by the server, and reported (`Ingest.rejected`).
+        if webhook.age < Limits.acknowledgementTimeout {
+            observe(.refused(source: source.name, status: 503, reason: reason))
+        }
         submitter.answer(answer)
     }
 }

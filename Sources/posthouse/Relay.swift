@@ -141,9 +141,8 @@ final class Relay: Sendable {
         self.spool = spool
         let spooling = RelaySpool(spool, beside: pool)
         // Of the pool as it is: another size takes a restart.
-        let connections = configuration.database.poolConnections
-        let gate = Gate(ofConnections: connections)
-        let lookups = Enricher.Lookups(TokenLookup(pool: pool), connections: connections)
+        let gate = LookupGate(ofConnections: configuration.database.poolConnections)
+        let lookups = Enricher.Lookups(TokenLookup(pool: pool), gate: gate)
         let makeHandlers = { @Sendable [pool, recordQueue] configuration in
             OpenListeners.Handlers(
                 configuration, pool: pool, reading: reading, overdue: overdue, queue: recordQueue, recorder: recorder,

@@ -46,7 +46,7 @@ extension OpenListeners.Handlers {
     /// Makes the handlers, at the start and at each reload.
     init(
         _ configuration: Configuration, pool: Pool, reading: FiguresReading, overdue: OverdueReading,
-        queue: RecordQueue, recorder: Recorder, gate: Gate, lookups: Enricher.Lookups, stores: StoreClients,
+        queue: RecordQueue, recorder: Recorder, gate: LookupGate, lookups: Enricher.Lookups, stores: StoreClients,
         disk: DiskWatching, spooling: RelaySpool, registration: Registration, clock: DatabaseClock,
         observatory: Observatory
     ) {

@@ -9,14 +9,16 @@ import Testing
 struct GateTests {
     @Test("Never more than allowed inside; all get through in turn; who finds the queue full gets an error")
     func bounds() async throws {
-        let gate = Gate(lookupsMax: 2, waitingMax: 3, patience: .seconds(3_600))
+        let gate = LookupGate(ofConnections: 3)
         let room = Room()
         let (answers, answered) = AsyncStream<Bool>.makeStream()
         var answer = answers.makeAsyncIterator()
         @Sendable func enter() {
             Task {
                 do throws(APIFailure) {
-                    try await gate.pass { () async throws(LookupFailure) in await room.stay() }
+                    try await gate.pass(patience: .seconds(3_600)) { () async throws(LookupFailure) in
+                        await room.stay()
+                    }
                     answered.yield(true)
                 } catch {
                     #expect(error.status == 503 && error.code == .unavailable)
@@ -26,12 +28,12 @@ struct GateTests {
         }
         for _ in 0..<2 { enter() }
         await room.isFull()
-        for _ in 0..<5 { enter() }
-        // Of the five, three wait; the other two are refused before anybody is let go.
+        for _ in 0..<258 { enter() }
+        // Of these, 256 wait; the other two are refused before anybody is let go.
         #expect(await answer.next() == false)
         #expect(await answer.next() == false)
         await room.letAllGo()
-        for _ in 0..<5 { #expect(await answer.next() == true) }
+        for _ in 0..<258 { #expect(await answer.next() == true) }
         let most = await room.most
         #expect(most == 2)
         // The places are free again.

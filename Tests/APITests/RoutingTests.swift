@@ -20,7 +20,7 @@ struct RoutingTests {
         return API(
             tokens: tokens, sources: TestService.sources, subscriptionGroups: TestService.groups,
             lookup: HolderLookup(pool: pool), queue: RecordQueue(), bodyBytesMax: 1_000,
-            gate: Gate(ofConnections: 3), now: { at(0) }, observe: { log.note($0) })
+            gate: LookupGate(ofConnections: 3), now: { at(0) }, observe: { log.note($0) })
     }
 
     private static func bearer(_ token: String) -> [(String, String)] { [("Authorization", "Bearer \(token)")] }

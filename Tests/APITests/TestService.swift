@@ -59,7 +59,7 @@ final class TestService: Sendable {
         api = API(
             tokens: Self.tokens, sources: sources, subscriptionGroups: groups,
             lookup: HolderLookup(pool: pool, leeways: Leeways(sources)), queue: queue, bodyBytesMax: 1 << 16,
-            gate: Gate(ofConnections: 3), now: { clock.now }, observe: { log.note($0) })
+            gate: LookupGate(ofConnections: 3), now: { clock.now }, observe: { log.note($0) })
     }
 
     static let tokens = [

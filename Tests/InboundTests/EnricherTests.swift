@@ -149,7 +149,7 @@ struct EnricherTests {
         let enricher = Enricher(source: "play", client: nil, lookups: held.lookups, clock: clock.clock)
         let enrichment = try Self.enrichment(Fixtures.subscription(2))
         let lookUp = "what is known of its purchase could not be looked up: "
-        let surplus = Enricher.Outcome.unavailable(reason: lookUp + "256 webhooks wait for that already")
+        let surplus = Enricher.Outcome.unavailable(reason: lookUp + "too many wait for that already")
         let late = Enricher.Outcome.unavailable(reason: lookUp + "it waited too long for its turn")
         let outcomes = Outcomes()
         for _ in 0..<2_000 {

@@ -23,9 +23,10 @@ struct InboundPathTests {
     }
 
     /// The answer, the journal's lines, and what waits to be recorded.
+    /// - Parameter age: of the request; nil: what is asked is asked within its time, however busy the machine is.
     private func take(
         _ body: [UInt8], _ headers: [(String, String)] = [], from source: Source, by adapter: any SourceAdapter,
-        asking enricher: Enricher? = nil, closedBecause closed: String? = nil
+        asking enricher: Enricher? = nil, age: TimeAmount? = nil, closedBecause closed: String? = nil
     ) async -> (outcome: Outcome, queued: [RecordQueue.Item]) {
         let outcome = Outcome()
         let queue = RecordQueue(writers: 1)
@@ -42,8 +43,7 @@ struct InboundPathTests {
                 if let text { outcome.observed.withLock { $0.append(text) } }
             })
         let head = IncomingHead(method: "POST", target: "/ingest/\(source.name)", headers: headers)
-        // What is asked is asked within its time, however busy the machine is.
-        let startedAt = NIODeadline.now() + (enricher == nil ? .zero : .hours(1))
+        let startedAt = NIODeadline.now() - (age ?? (enricher == nil ? .zero : .hours(-1)))
         path.take(IncomingRequest(head: head, body: body, startedAt: startedAt)) { answer in
             outcome.answer.withLock { $0 = answer }
         }
@@ -74,7 +74,7 @@ struct InboundPathTests {
     /// The answer to a notification of a source with an API, and what waits to be recorded.
     private func takeAsking(
         _ script: @escaping FakeServers.Script, _ body: String = GooglePlayFixtures.subscription(2),
-        isRecorded: Bool = false
+        isRecorded: Bool = false, age: TimeAmount? = nil
     ) async throws -> (outcome: Outcome, queued: [RecordQueue.Item]) {
         let lookups = EnricherTests.Known(isRecorded: isRecorded).lookups
         let enricher = try EnricherTests.enricher(FakeServers(script), lookups)
@@ -82,7 +82,7 @@ struct InboundPathTests {
         let api = StoreAPI(account: nil, url: AskFixtures.apiURL)
         return await take(
             Array(body.utf8), token, from: googlePlaySource(api: api), by: GooglePlay(keys: PubSubFixtures.lookup),
-            asking: enricher)
+            asking: enricher, age: age)
     }
 
     @Test("What the API answered waits to be recorded with its webhook")
@@ -101,6 +101,14 @@ struct InboundPathTests {
         let (outcome, queued) = try await takeAsking(FakeServers.google { _ in (500, "") })
         #expect(outcome.status == 503 && outcome.retryAfter == "5" && queued.isEmpty)
         #expect(outcome.refusals == ["play 503 the Google Play Developer API answered 500"])
+    }
+
+    @Test("A webhook that the HTTP server has answered meanwhile is not counted and logged once more")
+    func unaskedInTime() async throws {
+        let servers = FakeServers.google { _ in (200, GooglePlayFixtures.state()) }
+        let (outcome, queued) = try await takeAsking(servers, age: .seconds(8))
+        #expect(outcome.status == 503 && queued.isEmpty)
+        #expect(outcome.refusals == [])
     }
 
     @Test("An answer that would be the same again sends the webhook to quarantine, to be asked about again there")

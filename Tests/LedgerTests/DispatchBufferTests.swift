@@ -86,6 +86,17 @@ struct DispatchBufferTests {
         #expect(dispatchBuffer.room(1) == 100 && new != opening)
     }
 
+    @Test("A claim of a former opening gets no slot")
+    func formerOpening() {
+        let dispatchBuffer = DispatchBuffer(slotsPerLane: 8)
+        let former = dispatchBuffer.open(1) { _ in }
+        dispatchBuffer.close(1)
+        #expect(dispatchBuffer.reserveForClaim(1, in: former, upTo: 9) == nil, "closed")
+        let present = dispatchBuffer.open(1) { _ in }
+        #expect(dispatchBuffer.reserveForClaim(1, in: former, upTo: 9) == nil)
+        #expect(dispatchBuffer.reserveForClaim(1, in: present, upTo: 9)?.slots == 9, "all its room, and an eighth")
+    }
+
     @Test("Deliveries go to their lanes; those of a closed one come back")
     func hand() {
         let dispatchBuffer = DispatchBuffer()

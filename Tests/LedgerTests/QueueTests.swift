@@ -114,6 +114,21 @@ struct QueueTests {
         }
     }
 
+    @Test("Failures that come long after each other are none that last; those within ten minutes of each other are")
+    func failuresAlone() {
+        let (failures, began) = (LastingFailures(), ContinuousClock.now)
+        func failed(after seconds: Int) -> Bool {
+            failures.failed("giving back", patience: .seconds(60), at: began + .seconds(seconds))
+        }
+        #expect(!failed(after: 0))
+        #expect(!failed(after: 3_600))
+        #expect(!failures.succeeded("giving back"), "nothing was logged that could end")
+        #expect(!failed(after: 7_200))
+        #expect(failed(after: 7_800))
+        #expect(!failed(after: 14_400), "it has not succeeded since")
+        #expect(failures.succeeded("giving back"))
+    }
+
     @Test("The walk over many batches misses nothing and takes nothing twice, due times equal or not")
     func cursor() async throws {
         try await TestLedger.run { ledger in
@@ -141,6 +156,24 @@ struct QueueTests {
             daemon.dispatchBuffer.release(daemon.row("all"), 2)
             let third = try await daemon.queue.claim(daemon.row("all"), upTo: 256, cursor: &cursor)
             #expect(third.deliveries.map(\.id) == [first.deliveries[1].id + 1, first.deliveries[1].id + 2])
+        }
+    }
+
+    @Test("A claim that comes when its lane has a successor leases nothing and takes none of the successor's room")
+    func formerOpening() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")], slotsPerLane: 8)
+            await daemon.record([.sample()])
+            let row = daemon.row("all")
+            let former = daemon.dispatchBuffer.open(row) { _ in }
+            daemon.dispatchBuffer.close(row)
+            let present = daemon.dispatchBuffer.open(row) { _ in }
+            var cursor = ClaimCursor()
+            let late = try await daemon.queue.claim(row, in: former, upTo: 256, cursor: &cursor)
+            #expect(late.deliveries.isEmpty && !late.isDrained)
+            #expect(daemon.dispatchBuffer.reservedSlots(row) == 0)
+            let next = try await daemon.queue.claim(row, in: present, upTo: 256, cursor: &cursor)
+            #expect(next.deliveries.count == 1)
         }
     }
 

@@ -114,7 +114,7 @@ import Vocabulary
         }
     }
 
-    @Test("Look-ups that the database does not answer leave a connection to the webhooks of other sources")
+    @Test("Look-ups of webhooks and of the API that the database does not answer leave a connection to other webhooks")
     func lookupsHeld() throws {
         let google = try Google()
         // For as long as this test: no look-up ends by itself.
@@ -129,19 +129,25 @@ import Vocabulary
         #expect(try eventually(within: 180) { try relay.post("play", authorization, first) == 200 })
         let holder = try ChildProcess([
             TestCluster.psql, "-X", "-q", "-d", database.connectionString, "-c",
-            "BEGIN; LOCK TABLE purchase_tokens IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(3600)",
+            "BEGIN; LOCK TABLE purchase_tokens, transfers IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(3600)",
         ])
         defer { holder.signal(SIGKILL) }
-        let locks = "SELECT count(*) FROM pg_locks WHERE relation = 'purchase_tokens'::regclass AND "
-        #expect(try eventually { try database.value(locks + "granted AND mode = 'AccessExclusiveLock'") != "0" })
+        let tables = "('purchase_tokens'::regclass, 'transfers'::regclass)"
+        let locks = "SELECT count(*) FROM pg_locks WHERE relation IN \(tables) AND "
+        #expect(try eventually { try database.value(locks + "granted AND mode = 'AccessExclusiveLock'") == "2" })
         let statuses = Monitor<[Int]>([])
-        onThreads(20) { number in
-            let body = Google.push(2, Self.token("held"), id: "held-\(number)")
-            let status = (try? relay.postOnce("play", authorization, body)) ?? 0
-            statuses.change { $0.append(status) }
+        onThreads(22) { number in
+            let status: Int?
+            if number < 20 {
+                let body = Google.push(2, Self.token("held"), id: "held-\(number)")
+                status = try? relay.postOnce("play", authorization, body)
+            } else {
+                status = try? relay.askOnce("GET", "/v1/transfers?user_id=u").status
+            }
+            statuses.change { $0.append(status ?? 0) }
         }
-        // All of them are answered, and the first look-ups still go on.
-        #expect(statuses.current == Array(repeating: 503, count: 20))
+        // All of them are answered, and the first look-up still goes on.
+        #expect(statuses.current == Array(repeating: 503, count: 22))
         #expect(try database.value(locks + "NOT granted AND mode = 'AccessShareLock'") == "1")
         #expect(try relay.source().post(.init("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
         try database.rows(

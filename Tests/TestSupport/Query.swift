@@ -1,4 +1,5 @@
 import CLibpq
+import Glibc
 
 /// Statements asked by libpq, which is not ours, over a connection that ends with them: what `psql -c` does, without
 /// the start of a program, which took a fifth of the ledger's tests.
@@ -7,9 +8,14 @@ package enum Query {
         package let description: String
     }
 
+    /// For all that one call runs. A statement may wait for a lock that nobody releases, and the time limit of a test
+    /// does not end a thread.
+    private static let limit: Duration = .seconds(300)
+
     /// Runs one or several statements in one transaction, as `psql -c` does.
     /// - Returns: the rows of all of them, each value as PostgreSQL writes it; null is "".
-    /// - Throws: what libpq or the server says, `ERROR:  …` and the lines below it.
+    /// - Throws: what libpq or the server says, `ERROR:  …` and the lines below it; or that there was no answer
+    ///   within `limit`.
     package static func rows(_ sql: String, on connectionString: String) throws(Failure) -> [[String]] {
         let connection = PQconnectdb(connectionString)
         defer { PQfinish(connection) }
@@ -18,7 +24,10 @@ package enum Query {
         guard PQsendQuery(connection, sql) == 1 else { throw failure(of: connection) }
         var rows: [[String]] = []
         var first: Failure?
-        while let result = PQgetResult(connection) {
+        let end = ContinuousClock.now + limit
+        while true {
+            try awaitResult(of: connection, until: end)
+            guard let result = PQgetResult(connection) else { break }
             defer { PQclear(result) }
             switch PQresultStatus(result) {
             case PGRES_TUPLES_OK:
@@ -33,6 +42,17 @@ package enum Query {
         }
         if let first { throw first }
         return rows
+    }
+
+    /// Returns when the next result is there, or the connection is lost, which that result says.
+    private static func awaitResult(of connection: OpaquePointer?, until end: ContinuousClock.Instant) throws(Failure) {
+        while PQisBusy(connection) == 1 {
+            guard ContinuousClock.now < end else { throw Failure(description: "no answer within \(limit)") }
+            var descriptor = pollfd(fd: PQsocket(connection), events: Int16(POLLIN), revents: 0)
+            // A second at most, so that the end is not missed.
+            _ = poll(&descriptor, 1, 1_000)
+            guard PQconsumeInput(connection) == 1 else { return }
+        }
     }
 
     private static func failure(of connection: OpaquePointer?) -> Failure {

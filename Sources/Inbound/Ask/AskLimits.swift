@@ -13,14 +13,6 @@ enum AskLimits {
     /// Webhooks of one source that are being asked about at once; further ones are answered 503.
     static let eventsMax = 256
 
-    /// Look-ups in the ledger in progress at once, one connection each: the rest of the pool is for recording and
-    /// delivering.
-    static let lookupsMax = 2
-    /// Leaves at least one connection of a small pool to others.
-    static func lookups(ofConnections connections: Int) -> Int { max(1, min(lookupsMax, connections - 1)) }
-    /// Webhooks of all sources that wait for their first look-up; further ones are answered 503.
-    static let lookupsWaitingMax = 256
-
     /// The request for an access token, and for a key set: no webhook need wait for its end.
     static let tokenTimeout: Duration = .seconds(5)
     static let keysTimeout: Duration = .seconds(10)

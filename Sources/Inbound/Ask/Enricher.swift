@@ -8,7 +8,7 @@ package struct Enricher: Sendable {
     package struct Lookups: Sendable {
         let event: @Sendable (TokenLookup.Subject) async throws -> TokenLookup.Answer
         let token: @Sendable (_ token: Identifier, _ source: String) async throws -> KnownToken?
-        /// Of all sources that have these look-ups.
+        /// Of all sources that have these look-ups, and of the API.
         let gate: LookupGate
 
         init(
@@ -29,11 +29,10 @@ package struct Enricher: Sendable {
             var description: String { "the database is out of reach" }
         }
 
-        /// - Parameter connections: of the pool that the look-ups share with all else.
-        package init(_ lookup: TokenLookup, connections: Int) {
+        /// - Parameter gate: that of the pool of `lookup`.
+        package init(_ lookup: TokenLookup, gate: LookupGate) {
             self.init(
-                event: { try await lookup.find($0) }, token: { try await lookup.find($0, of: $1) },
-                gate: LookupGate(lookupsMax: AskLimits.lookups(ofConnections: connections)))
+                event: { try await lookup.find($0) }, token: { try await lookup.find($0, of: $1) }, gate: gate)
         }
     }
 
@@ -78,9 +77,7 @@ package struct Enricher: Sendable {
         let subject = TokenLookup.Subject(
             source: source, eventID: enrichment.messageID, occurredAt: enrichment.occurredAt,
             token: enrichment.token.id)
-        let known = try await lookups.gate.pass(isFirst: true, until: end, on: clock) {
-            try await lookups.event(subject)
-        }
+        let known = try await lookUp(isFirst: true, until: end) { try await lookups.event(subject) }
         if known.isRecorded { return .asIs }
         if let client, !client.begin() { return .unavailable(reason: "too many webhooks wait for the API") }
         defer { client?.end() }
@@ -97,9 +94,7 @@ package struct Enricher: Sendable {
                 case .failed(let reason): return .unavailable(reason: reason)
                 }
             case .lookUp(let token):
-                let known = try await lookups.gate.pass(isFirst: false, until: end, on: clock) {
-                    try await lookups.token(token.id, source)
-                }
+                let known = try await lookUp(isFirst: false, until: end) { try await lookups.token(token.id, source) }
                 step = enrichment.found(known)
             case .done(let answer): return .answered(answer)
             case .asIs: return .asIs
@@ -107,5 +102,20 @@ package struct Enricher: Sendable {
             case .unusable(let reason): return .unusable(reason: reason)
             }
         }
+    }
+
+    /// Waits for a turn at the gate, then runs `body`.
+    /// - Parameters:
+    ///   - isFirst: it is the first look-up of its webhook, which is refused if too many wait. A further one follows
+    ///     an answer of the API and waits in any case; `AskLimits.eventsMax` bounds their number.
+    ///   - end: a turn that comes later is not taken.
+    /// - Throws: `LookupGate.Refusal`, or what `body` throws.
+    private func lookUp<Value: Sendable>(
+        isFirst: Bool, until end: Duration, _ body: () async throws -> Value
+    ) async throws -> Value {
+        let isLate = { @Sendable [clock] in clock.elapsed() >= end }
+        if let refusal = await lookups.gate.enter(.webhook, alwaysWaits: !isFirst, isLate: isLate) { throw refusal }
+        defer { lookups.gate.leave(.webhook) }
+        return try await body()
     }
 }

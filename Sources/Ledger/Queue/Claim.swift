@@ -16,11 +16,13 @@ package struct ClaimCursor: Sendable {
 extension Queue {
     /// Claims up to `limit` due deliveries of one lane for this daemon, as far as the lane has room.
     ///
+    /// - Parameter opening: of the lane that claims: its claim may come late, when a successor is open already, which
+    ///   would never release the slots. Once that opening is over, nothing is claimed. nil: whichever there is.
     /// - Returns: the deliveries, not yet given to the lane, and whether the walk reached the end of what is due.
     package func claim(
-        _ integration: Int32, upTo limit: Int, cursor: inout ClaimCursor
+        _ integration: Int32, in opening: DispatchBuffer.Opening? = nil, upTo limit: Int, cursor: inout ClaimCursor
     ) async throws -> (deliveries: [Delivery], isDrained: Bool) {
-        guard let (slots, opening) = dispatchBuffer.reserveForClaim(integration, upTo: limit) else {
+        guard let (slots, opening) = dispatchBuffer.reserveForClaim(integration, in: opening, upTo: limit) else {
             return ([], false)
         }
         let read = Mutex<[QueueStatements.Claimed]>([])
@@ -51,7 +53,9 @@ extension Queue {
             guard let error = error as? DatabaseError, error.isOfWhatIsRead else { throw error }
             // One damaged message must not hold up the others: fewer and fewer, until it is alone.
             let rows = read.withLock { $0 }
-            if rows.count > 1 { return try await claim(integration, upTo: rows.count / 2, cursor: &cursor) }
+            if rows.count > 1 {
+                return try await claim(integration, in: opening, upTo: rows.count / 2, cursor: &cursor)
+            }
             guard let row = rows.first else { throw error }
             try await putOff(row, integration, because: error)
             return ([], false)

@@ -21,7 +21,7 @@ package final class DispatchBuffer: Sendable {
     }
 
     /// One opening of a lane. What was reserved in one opening is never counted in another.
-    struct Opening: Equatable {
+    package struct Opening: Sendable, Equatable {
         fileprivate var number: UInt64
     }
 
@@ -66,10 +66,12 @@ package final class DispatchBuffer: Sendable {
     }
 
     /// Opens a lane for deliveries.
-    package func open(_ integration: Int32, receive: @escaping Receive) {
+    @discardableResult
+    package func open(_ integration: Int32, receive: @escaping Receive) -> Opening {
         state.withLock { state in
             state.lastOpening.number += 1
             state.lanes[integration] = LaneSlots(opening: state.lastOpening, receive: receive)
+            return state.lastOpening
         }
     }
 
@@ -94,10 +96,14 @@ package final class DispatchBuffer: Sendable {
     /// Reserves slots for a claim, which takes a while: the slots belong to the opening in which they were reserved.
     /// Claims have an eighth more room than fresh messages, so that a stream of these does not keep out retries and the
     /// backlog.
+    /// - Parameter opening: of the lane that claims; another one gets no slot. nil: whichever there is.
     /// - Returns: nil: no slot.
-    func reserveForClaim(_ integration: Int32, upTo wanted: Int) -> (slots: Int, opening: Opening)? {
+    func reserveForClaim(
+        _ integration: Int32, in opening: Opening? = nil, upTo wanted: Int
+    ) -> (slots: Int, opening: Opening)? {
         state.withLock { state in
-            guard let lane = state.lanes[integration], Self.withClaims(bytesOfOne(of: state)) > lane.waitingBytes
+            guard state.holds(integration, opening), let lane = state.lanes[integration],
+                Self.withClaims(bytesOfOne(of: state)) > lane.waitingBytes
             else { return nil }
             let granted = max(0, min(wanted, Self.withClaims(slotsPerLane) - lane.waiting))
             state.lanes[integration]?.waiting += granted
@@ -118,6 +124,9 @@ package final class DispatchBuffer: Sendable {
     func room(_ integration: Int32) -> Int {
         state.withLock { state in bytesOfOne(of: state) - (state.lanes[integration]?.waitingBytes ?? 0) }
     }
+
+    /// Slots that are reserved in a lane. Read by tests.
+    func reservedSlots(_ integration: Int32) -> Int { state.withLock { $0.lanes[integration]?.waiting ?? 0 } }
 
     /// Bytes that each lane may hold: its own share, so that the lanes of dead receivers take nothing from others.
     private func bytesOfOne(of state: State) -> Int {

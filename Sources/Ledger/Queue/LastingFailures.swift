@@ -4,19 +4,23 @@ import Synchronization
 /// was logged.
 final class LastingFailures: Sendable {
     private struct Failure {
-        let since: ContinuousClock.Instant
+        var since: ContinuousClock.Instant
+        var last: ContinuousClock.Instant
         var isReported = false
     }
 
     /// By the text that names the task.
     private let tasks = Mutex<[String: Failure]>([:])
 
-    /// The task failed.
+    /// The task failed. A failure that comes long after the one before begins anew: not every task is tried again by
+    /// itself. Long is ten times `patience`, because a try may last longer than that: for `statement_timeout`.
     /// - Parameter patience: how long it may fail before that is reported.
     /// - Returns: whether to report it now: once, until it has succeeded.
     func failed(_ task: String, patience: Duration, at time: ContinuousClock.Instant) -> Bool {
         tasks.withLock { tasks in
-            var failure = tasks[task] ?? Failure(since: time)
+            var failure = tasks[task] ?? Failure(since: time, last: time)
+            if !failure.isReported, time - failure.last > patience * 10 { failure.since = time }
+            failure.last = time
             let isDue = !failure.isReported && time - failure.since >= patience
             if isDue { failure.isReported = true }
             tasks[task] = failure

@@ -85,7 +85,8 @@ package final class Dispatcher: Sendable {
             settled: { [self] settled in
                 for (row, reason) in settled.paused { pause(row, reason: reason) }
                 let refused = dispatchBuffer.hand(settled.unblocked)
-                await attempt("giving deliveries back") { try await queue.giveBack(refused) }
+                if refused.isEmpty { return }
+                await attempt("giving back unblocked deliveries of closed lanes") { try await queue.giveBack(refused) }
             }, news: { [observe] in observe(.warning($0.explanation)) })
     }
 

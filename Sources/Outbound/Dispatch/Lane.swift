@@ -23,6 +23,8 @@ final class Lane {
     /// Changes when the lane is opened or retired: an answer to an attempt of a former one may be of a former address,
     /// or from before a pause.
     private var generation = 0
+    /// Of this lane in the dispatch buffer, the last one; nil until `open`.
+    private var opening: DispatchBuffer.Opening?
     private var isCut = false
     private var isPumpDue = false
     /// Calls `pump` when a slot of the rate may be there.
@@ -60,7 +62,7 @@ final class Lane {
         generation += 1
         isRunning = true
         let bound = NIOLoopBound(self, eventLoop: loop)
-        dispatchBuffer.open(route.row) { [loop] deliveries in
+        opening = dispatchBuffer.open(route.row) { [loop] deliveries in
             loop.execute { bound.value.receive(deliveries) }
         }
         pump()
@@ -130,14 +132,15 @@ final class Lane {
     private func claimIfNeeded() {
         guard isRunning, registration.mayStart, let limit = state.beginClaim() else { return }
         let bound = NIOLoopBound(self, eventLoop: loop)
-        Task { [queue, calls, loop, route, cursor] in
+        // A lane that is replaced while its claim waits has a successor under the same row.
+        Task { [queue, calls, loop, route, cursor, opening] in
             await calls.begin()
             defer { calls.end() }
             var walk = cursor
             var claimed: (deliveries: [Delivery], isDrained: Bool)?
             let what = "claiming deliveries of \(route.integration.name)"
             do {
-                let found = try await queue.claim(route.row, upTo: limit, cursor: &walk)
+                let found = try await queue.claim(route.row, in: opening, upTo: limit, cursor: &walk)
                 // Otherwise it may not have asked the database.
                 if found.isDrained || !found.deliveries.isEmpty { queue.succeeded(what) }
                 claimed = found
@@ -153,7 +156,7 @@ final class Lane {
         // A failed claim is over, too: the next poll asks again.
         state.endClaim(isDrained: claimed?.isDrained ?? true)
         // Receiving them claims more. A claim that found every place in the dispatch buffer reserved got none: whatever
-        // has the places leads to the next claim.
+        // has the places leads to the next claim, and after one of a former opening the next poll does.
         if let claimed, !claimed.deliveries.isEmpty { receive(claimed.deliveries, areClaimed: true) }
         if !isRunning { finishDraining() }
     }
@@ -326,10 +329,16 @@ final class Lane {
     private func giveBack(_ deliveries: [Delivery]) {
         guard !deliveries.isEmpty else { return }
         // If the database does not answer now, the sweep or the end of the lease gives them back.
-        Task { [queue, calls] in
+        Task { [queue, calls, route] in
             await calls.begin()
             defer { calls.end() }
-            do { try await queue.giveBack(deliveries) } catch { queue.report(error, doing: "giving deliveries back") }
+            let what = "giving back deliveries of \(route.integration.name)"
+            do {
+                try await queue.giveBack(deliveries)
+                queue.succeeded(what)
+            } catch {
+                queue.report(error, doing: what)
+            }
         }
     }
 }

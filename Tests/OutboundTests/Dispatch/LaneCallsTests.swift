@@ -47,10 +47,8 @@ struct LaneCallsTests {
         #expect(calls.waiting == 0)
     }
 
-    /// The pool's only connection is taken meanwhile, so that every call waits for it. Recording waits where the
-    /// renewal does.
-    @Test("However many lanes open at once, the pool's queue has room for the renewal of the lease")
-    func room() async throws {
+    /// A queue that leases over the only connection of its pool, in a database of its own.
+    private func leasingQueue() async throws -> (Queue, DatabaseClock) {
         let settings = try ConnectionSettings(
             TestCluster.shared.createDatabase(), connectTimeout: .seconds(120), statementTimeout: .seconds(300),
             deadlineMargin: .seconds(60))
@@ -69,15 +67,29 @@ struct LaneCallsTests {
         let queue = Queue(
             pool: pool, dispatchBuffer: DispatchBuffer(), registration: registration, routes: Routes(RouteTable()),
             observe: { _ in })
+        return (queue, clock)
+    }
 
+    /// Takes the connection of the pool until `release`, so that every call waits for it.
+    private func take(_ pool: Pool, until release: DispatchSemaphore) async -> Task<Void, any Error> {
         let (isTaken, taken) = AsyncStream<Void>.makeStream()
-        let release = DispatchSemaphore(value: 0)
-        async let held: Void = pool.withSession { _ throws(DatabaseError) in
-            taken.yield()
-            // The limit is against hanging alone.
-            _ = release.wait(timeout: .now() + 300)
+        let held: Task<Void, any Error> = Task {
+            try await pool.withSession { _ throws(DatabaseError) in
+                taken.yield()
+                // The limit is against hanging alone.
+                _ = release.wait(timeout: .now() + 300)
+            }
         }
         for await _ in isTaken { break }
+        return held
+    }
+
+    /// Recording waits where the renewal does.
+    @Test("However many lanes open at once, the pool's queue has room for the renewal of the lease")
+    func room() async throws {
+        let (queue, clock) = try await leasingQueue()
+        let release = DispatchSemaphore(value: 0)
+        let held = await take(queue.pool, until: release)
 
         let count: Int32 = 1_100
         let (calls, loop) = (LaneCalls(), MultiThreadedEventLoopGroup.singleton.next())
@@ -91,12 +103,47 @@ struct LaneCallsTests {
             return NIOLoopBound(lanes, eventLoop: loop)
         }.get()
         try await wait { calls.waiting == Int(count) - Limits.laneCallsMax }
-        let renewal = Task { try await registration.renew() }
+        let renewal = Task { [registration = queue.registration] in try await registration.renew() }
         release.signal()
         #expect(try await renewal.value)
-        try await held
+        try await held.value
         try await wait { calls.waiting == 0 }
         try await loop.submit { for lane in lanes.value { lane.retire() } }.get()
-        await pool.close()
+        await queue.pool.close()
+    }
+
+    @Test("A claim whose turn comes when its lane has a successor ends at once, and the successor's is next")
+    func successor() async throws {
+        let (queue, clock) = try await leasingQueue()
+        let release = DispatchSemaphore(value: 0)
+        let held = await take(queue.pool, until: release)
+
+        let (calls, loop) = (LaneCalls(atOnce: 1), MultiThreadedEventLoopGroup.singleton.next())
+        await calls.begin()
+        let route = LaneChangesTests.route(7, "a")
+        let plan = try #require(try LanePlan.make([route.integration], version: "0")["a"])
+        let lanes = try await loop.submit {
+            let lanes = (0..<2).map { _ in
+                LaneSuccessionTests.lane(route, plan, of: queue, clock: clock, calls: calls, loop: loop)
+            }
+            lanes[0].open()
+            return NIOLoopBound(lanes, eventLoop: loop)
+        }.get()
+        try await wait { calls.waiting == 1 }
+        try await loop.submit {
+            lanes.value[0].retire()
+            lanes.value[1].open()
+        }.get()
+        try await wait { calls.waiting == 2 }
+        calls.end()
+        // A claim has reserved its slots, and waits for the connection.
+        try await wait { queue.dispatchBuffer.reservedSlots(7) > 0 }
+        #expect(calls.waiting == 0, "it is the successor's")
+
+        release.signal()
+        try await held.value
+        try await wait { queue.dispatchBuffer.reservedSlots(7) == 0 }
+        try await loop.submit { lanes.value[1].retire() }.get()
+        await queue.pool.close()
     }
 }
