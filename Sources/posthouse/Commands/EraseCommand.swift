@@ -98,11 +98,11 @@ struct EraseCommand: AsyncParsableCommand {
         let spool = SpoolState(configuration)
         guard spool.isVisible else { throw SpoolState.unreadable(configuration) }
         let count = spool.files.count + spool.damaged.count
-        guard count > 0 || !spool.unreadable.isEmpty else { return }
+        guard count > 0 || !spool.unreadable.isEmpty || !spool.former.isEmpty else { return }
         throw Complaint(
             """
-            this machine's spool (\(configuration.spool.directory)) is not empty, or not all of it can be read, and \
-            webhooks in it may be of this person; once posthouse spool shows none, \(again)
+            this machine's spool (\(configuration.spool.directory)), or that of an earlier start, is not empty, or not all \
+            of it can be read, and webhooks in it may be of this person; once posthouse spool shows none, \(again)
             """)
     }
 

@@ -36,7 +36,7 @@ struct ListSpool: AsyncParsableCommand {
         try await Terminal.reporting {
             let waiting = SpoolState(configuration)
             guard waiting.isVisible else { throw SpoolState.unreadable(configuration) }
-            if let former = waiting.former { Terminal.complain(former.remark) }
+            for former in waiting.former { Terminal.complain(former.remark) }
             if output.json {
                 return Terminal.say { json in
                     json.member("directory", configuration.spool.directory)
@@ -160,7 +160,7 @@ struct RecordSpool: AsyncParsableCommand {
         try await LedgerCommand.run(file, requiresDurability: true) { configuration, pool in
             let before = SpoolState(configuration)
             guard before.isVisible else { throw SpoolState.unreadable(configuration) }
-            if let former = before.former { Terminal.complain(former.remark) }
+            for former in before.former { Terminal.complain(former.remark) }
             try Self.refuseIfForeign(configuration.spool.directory)
             if !before.files.isEmpty {
                 try SpoolLedger.claim(configuration.spool.directory, for: try await LedgerMark.read(from: pool))

@@ -178,7 +178,7 @@ struct StatusText {
     }
 
     private var spoolRemarks: [String] {
-        var lines = [spool.former?.remark].compactMap(\.self)
+        var lines = spool.former.map(\.remark)
         if let oldest = spool.oldestAt {
             lines.append(
                 "\(spool.files.count) webhooks wait in the spool of this machine, since "
@@ -216,7 +216,7 @@ struct StatusText {
                 json.member("count", other.count)
             }
             json.member("damaged", spool.damaged.count)
-            json.member("former_spool", spool.former?.files.count ?? 0)
+            json.member("former_spool", spool.former.reduce(0) { $0 + $1.files.count })
         }
         json.member("sources", objects: SourceFigures.all(status, sources)) { source, json in
             json.member("name", source.name.isEmpty ? nil : source.name)

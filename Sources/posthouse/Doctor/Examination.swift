@@ -146,7 +146,7 @@ struct Examination {
                 oldestMilliseconds: state.oldestAt.map { max(0, ThisProcess.now().milliseconds - $0.milliseconds) },
                 unconfigured: state.homeless(configuration.sources.map(\.name)).map(\.source),
                 damaged: state.damaged.count, disk: disk, headroomBytes: disk.map(Spool.headroom) ?? 0,
-                former: state.former?.remark))
+                former: state.former.map(\.remark)))
     }
 
     private static func ofVersions() async -> [DoctorFinding] {
