@@ -56,6 +56,12 @@ import Vocabulary
             let said = (child.output + child.errors).joined(separator: " ").split(separator: " ")
             #expect(said.joined(separator: " ").contains(words), "\(command): \(child.output) \(child.errors)")
         }
+        // Another daemon's file, which says nothing of a state directory. root's would be that of the package's unit.
+        try FileManager.default.createSymbolicLink(
+            atPath: relay.directory.path + "/posthouse", withDestinationPath: relay.directory.path)
+        let (other, _) = try Relay.run(
+            ["spool", "--config", relay.configuration], environment: ["XDG_STATE_HOME": relay.directory.path])
+        #expect(!other.errors.contains { $0.contains(old) }, "\(other.errors)")
         relay.kill()
         let refused = try relay.launch()
         #expect(refused.waitForEnd(180) == .exited(78))

@@ -34,7 +34,7 @@ struct ListSpool: AsyncParsableCommand {
     func run() async throws {
         let configuration = try file.load()
         try await Terminal.reporting {
-            let waiting = SpoolState(configuration)
+            let waiting = SpoolState(configuration, of: file.path)
             guard waiting.isVisible else { throw SpoolState.unreadable(configuration) }
             for former in waiting.former { Terminal.complain(former.remark) }
             if output.json {
@@ -158,7 +158,7 @@ struct RecordSpool: AsyncParsableCommand {
     func run() async throws {
         // What is recorded leaves the disk.
         try await LedgerCommand.run(file, requiresDurability: true) { configuration, pool in
-            let before = SpoolState(configuration)
+            let before = SpoolState(configuration, of: file.path)
             guard before.isVisible else { throw SpoolState.unreadable(configuration) }
             for former in before.former { Terminal.complain(former.remark) }
             try Self.refuseIfForeign(configuration.spool.directory)

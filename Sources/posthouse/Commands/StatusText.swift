@@ -20,11 +20,12 @@ struct StatusText {
     /// Of this machine.
     let spool: SpoolState
 
-    init(_ status: LedgerStatus, _ configuration: Configuration) {
+    /// - Parameter file: the path of the configuration file.
+    init(_ status: LedgerStatus, _ configuration: Configuration, of file: String) {
         self.status = status
         integrations = Set(configuration.integrations.map(\.name))
         sources = configuration.sources.map(\.name)
-        spool = SpoolState(configuration)
+        spool = SpoolState(configuration, of: file)
         disk = configuration.clusterDirectory.flatMap(DiskSpace.of(path:))
     }
 
