@@ -207,7 +207,11 @@ final class Lane {
     /// the database does not answer, the next one comes when the time of this one is over.
     private func giveProbeUp() {
         guard state.hasProbe else { return }
-        Task { [queue, route] in try? await queue.endProbe(route.row) }
+        Task { [queue, calls, route] in
+            await calls.begin()
+            defer { calls.end() }
+            try? await queue.endProbe(route.row)
+        }
     }
 
     // MARK: Rate
