@@ -48,6 +48,10 @@ struct ListSpool: AsyncParsableCommand {
                     }
                     json.member("damaged", strings: waiting.damaged)
                     json.member("unreadable", strings: waiting.unreadable)
+                    json.member("former_spools", objects: waiting.former) { former, json in
+                        json.member("directory", former.directory)
+                        json.member("webhooks", former.files.count)
+                    }
                 }
             }
             for folder in waiting.unreadable {
@@ -183,7 +187,8 @@ struct RecordSpool: AsyncParsableCommand {
             for folder in before.unreadable {
                 Terminal.complain("folder \(folder) cannot be read by this user: what waits there is not recorded")
             }
-            if results.count < mine || results.contains(where: { !$0.isGone }) || !before.unreadable.isEmpty {
+            let isLeft = results.count < mine || results.contains { !$0.isGone }
+            if isLeft || !before.unreadable.isEmpty || !before.former.isEmpty {
                 throw ExitCode.failure
             }
         }
