@@ -46,8 +46,8 @@ final class Lane {
 
     /// Whether the lane is open and receives deliveries; false for a new lane until `open`.
     private(set) var isRunning = false
-    /// Whether it is closed because its integration is paused; `open` ends that.
-    var isPaused: Bool { state.pauseReason != nil }
+    /// Why its integration is paused; `open` ends that. nil: it is not.
+    var pauseReason: String? { state.pauseReason }
     /// Neither running nor ending, and not closed after `readAt`.
     func mayOpen(readAt: NIODeadline) -> Bool { !isRunning && !isStopping && state.mayReopen(readAt: readAt) }
     var underWay: Int { state.underWay }
