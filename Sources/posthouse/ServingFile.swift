@@ -77,9 +77,9 @@ struct ServingFile: Sendable {
         Complaint(
             """
             \(waiting.remark), and nobody would record them: let [spool] directory name \(waiting.directory) again, \
-            and change it when posthouse spool shows nothing there any more (the daemon records what waits there as soon \
-            as the database is back); or, where there is no room, move it with everything that is in it (also the file \
-            ledger) as posthouse-operate(7), "Service", says
+            and change it when posthouse spool shows nothing there any more (the daemon records what waits there as \
+            soon as the database is back); or, where there is no room, move it with everything that is in it (also the \
+            file ledger) as posthouse-operate(7), "Service", says
             """, code: Exit.configuration)
     }
 
