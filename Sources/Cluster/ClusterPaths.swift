@@ -83,7 +83,7 @@ struct ClusterPaths: Sendable {
             throw .unsearchable(directory: ancestor, account: account.name)
         }
         let isOurs = (Files.entries(directory) ?? [""]).allSatisfy { name in
-            name.hasPrefix("cluster") || ["daemon.lock", "serving"].contains(name)
+            name.hasPrefix("cluster") || ["daemon.lock", "serving", "serving.new"].contains(name)
         }
         guard isOurs, lchown(directory, account.userID, account.groupID) == 0,
             await Self.canSearch(directory, account)

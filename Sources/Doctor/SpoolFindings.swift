@@ -24,13 +24,13 @@ package struct SpoolFacts: Sendable {
     package let disk: DiskSpace?
     /// What of the disk stays free, in bytes.
     package let headroomBytes: Int
-    /// What waits in the spool of the daemon's last start, where that is another, as a text; nil: nothing.
-    package let former: String?
+    /// What waits in other spools of the daemon's earlier starts, a text for each.
+    package let former: [String]
 
     package init(
         directory: String, bytesMax: Int, sources: [String], isVisible: Bool, isWritable: Bool = true, webhooks: Int,
         unreadable: Int, oldestMilliseconds: Int64?, unconfigured: [String], damaged: Int, disk: DiskSpace?,
-        headroomBytes: Int, former: String? = nil
+        headroomBytes: Int, former: [String] = []
     ) {
         self.directory = directory
         self.bytesMax = bytesMax
@@ -57,13 +57,12 @@ package enum SpoolFindings {
     package static func of(_ spool: SpoolFacts) -> [DoctorFinding] { ofFormer(spool) + ofCurrent(spool) }
 
     private static func ofFormer(_ spool: SpoolFacts) -> [DoctorFinding] {
-        guard let former = spool.former else { return [] }
-        return [
+        spool.former.map { former in
             DoctorFinding(
                 .spool, .wrong, former,
                 do: "keep that disk; before the next start let it be recorded, or move it (posthouse-operate(7), "
                     + "\"Service\")")
-        ]
+        }
     }
 
     private static func ofCurrent(_ spool: SpoolFacts) -> [DoctorFinding] {

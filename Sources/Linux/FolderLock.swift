@@ -26,6 +26,15 @@ package final class FolderLock: Sendable {
         return lock
     }
 
+    /// Whether another process has the lock; false, too, where that cannot be seen. It writes nothing, so that it sees
+    /// one where nothing may be written.
+    package static func isHeld(in folder: String) -> Bool {
+        let descriptor = open(folder + "/" + fileName, O_RDONLY | O_NOFOLLOW | O_CLOEXEC)
+        guard descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        return flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK
+    }
+
     private init(_ descriptor: Int32) { self.descriptor = descriptor }
 
     deinit { close(descriptor) }

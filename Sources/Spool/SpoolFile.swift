@@ -54,6 +54,11 @@ package struct SpoolFile: Sendable, Hashable {
         return waiting
     }
 
+    /// Whether a process has a folder of a spool: it adopts those that no other has. Blocks.
+    package static func isInUse(_ directory: String) -> Bool {
+        ((try? folders(in: directory)) ?? []).contains { FolderLock.isHeld(in: directory + "/" + $0) }
+    }
+
     /// The names of files that were set aside as damaged. Blocks.
     package static func damaged(in directory: String) -> [String] {
         let files = try? DurableFile.files(of: directory + "/" + damagedFolder)

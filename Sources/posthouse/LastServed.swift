@@ -17,6 +17,8 @@ struct LastServed: Sendable, Equatable {
 
     /// The directory of the spool.
     let spool: String
+    /// Those of earlier starts in which webhooks may still wait.
+    let formerSpools: [String]
     /// nil: no start has come so far.
     let ledger: Ledger?
 }
@@ -26,7 +28,7 @@ struct LastServed: Sendable, Equatable {
 extension LastServed {
     /// A key and its value a line.
     var text: String {
-        var lines = ["spool \(spool)"]
+        var lines = ["spool \(spool)"] + formerSpools.map { "former_spool \($0)" }
         if let ledger {
             lines.append("ledger \(ledger.mark)")
             switch ledger.place {
@@ -40,18 +42,29 @@ extension LastServed {
     /// nil: the text is in another form.
     init?(text: String) {
         var values: [String: String] = [:]
+        var formerSpools: [String] = []
         for line in text.split(separator: "\n") {
             guard let space = line.firstIndex(of: " ") else { return nil }
-            values[String(line[..<space])] = String(line[line.index(after: space)...])
+            let (key, value) = (String(line[..<space]), String(line[line.index(after: space)...]))
+            if key == "former_spool" { formerSpools.append(value) } else { values[key] = value }
         }
         guard let spool = values["spool"] else { return nil }
         guard let mark = values["ledger"] else {
-            self.init(spool: spool, ledger: nil)
+            self.init(spool: spool, formerSpools: formerSpools, ledger: nil)
             return
         }
         let cluster = values["cluster"].map { Place.cluster(in: $0) }
         guard let place = cluster ?? values["database"].map({ Place.database($0) }) else { return nil }
-        self.init(spool: spool, ledger: Ledger(mark: mark, place: place))
+        self.init(spool: spool, formerSpools: formerSpools, ledger: Ledger(mark: mark, place: place))
+    }
+}
+
+// MARK: The spools
+
+extension LastServed {
+    /// All that are not the one that a configuration names.
+    func spools(insteadOf next: String) -> [FormerSpool] {
+        ([spool] + formerSpools).compactMap { FormerSpool($0, insteadOf: next) }
     }
 }
 

@@ -264,6 +264,7 @@ final class Relay: Sendable {
         spoolTasks.forEach { $0.cancel() }
         backgroundTasks.forEach { $0.cancel() }
         indexing.cancel()
+        reloader.stop()
         // Beside each other: a database that stores nothing must not keep attempts from ending. Whoever sent what is
         // still being stored has been answered by now. What is stored late is leased by nobody, or reclaimed.
         async let recorded = Patience.value(of: recording, within: min(Limits.recordDrainTimeout, left()))

@@ -31,6 +31,8 @@ struct Reloader: Sendable {
     let spool: SpoolOpening
     let openListeners: OpenListeners
     let observatory: Observatory
+    /// They make due what the reloads so far have said is due. One is not ended by the next, which is of others.
+    let retries = Replaceable<[Task<Void, Never>]>([])
     /// Makes the request handlers for a configuration.
     let makeHandlers: @Sendable (Configuration) -> OpenListeners.Handlers
 
@@ -132,9 +134,12 @@ struct Reloader: Sendable {
         openListeners.answer(by: makeHandlers(next))
         let mended = Self.mended(lanes.changed, since: live.current)
         // Also where it is paused: once it is resumed, all of it goes.
-        Task {
-            await queue.tryNow(mended)
-            if !mended.isEmpty { await dispatcher.wakeUp() }
+        if !mended.isEmpty {
+            let retry = Task {
+                await queue.tryNow(mended)
+                await dispatcher.wakeUp()
+            }
+            retries.change { $0.append(retry) }
         }
         let hasNewCertificate = prepared.certificate.map { openListeners.renew($0) } ?? false
         observatory.setDetail(perSecond: next.journal.detailPerSecond)
@@ -144,6 +149,9 @@ struct Reloader: Sendable {
         live.replace(next)
         return reload
     }
+
+    /// Ends what goes on after reloads.
+    func stop() { retries.current.forEach { $0.cancel() } }
 
     /// Integrations of which something has changed that may be why deliveries failed.
     private static func mended(_ changed: [RoutedIntegration], since old: Configuration) -> [RoutedIntegration] {

@@ -2,29 +2,37 @@ import Cluster
 import Ledger
 import Linux
 import Postgres
+import Spool
 import Vocabulary
 
 /// The file `serving` in the state directory of a unit: what its daemon served last. A start that would begin an empty
 /// ledger beside that one, or leave webhooks in that spool, is refused: what comes of a key that was changed or lost
-/// looks like success.
+/// looks like success. A spool is kept in mind until it was seen empty: its disk may be away at a start.
 struct ServingFile: Sendable {
     private static let bytesMax = 64 << 10
 
     private let directory: String
+    /// The directory that the configuration names.
+    private let spool: String
     /// nil: nothing was served here so far, as far as it can be read.
     private let former: LastServed?
+    /// Those in which webhooks may wait.
+    private let formerSpools: [String]
     private let observe: Observer
 
     private var path: String { Self.path(in: directory) }
     private static func path(in directory: String) -> String { directory + "/serving" }
 
-    /// nil: this process has no state directory of a unit, and nothing is compared.
-    static func ofUnit(_ observe: @escaping Observer) -> ServingFile? {
-        ThisProcess.unitStateDirectory.map { ServingFile(in: $0, observe) }
+    /// Refuses another spool while webhooks wait in one before.
+    /// - Parameter spool: the directory that the configuration names.
+    /// - Returns: nil: this process has no state directory of a unit, and nothing is compared.
+    static func ofUnit(spool: String, _ observe: @escaping Observer) throws -> ServingFile? {
+        try ThisProcess.unitStateDirectory.map { try ServingFile(in: $0, spool: spool, observe) }
     }
 
-    private init(in directory: String, _ observe: @escaping Observer) {
+    private init(in directory: String, spool: String, _ observe: @escaping Observer) throws {
         self.directory = directory
+        self.spool = spool
         self.observe = observe
         var former: LastServed?
         do {
@@ -33,6 +41,18 @@ struct ServingFile: Sendable {
             observe(.warning("what this daemon served last is not known, and is written anew: \(error)"))
         }
         self.former = former
+        let others = former?.spools(insteadOf: spool) ?? []
+        formerSpools = others.filter { !$0.isDone }.map(\.directory)
+        // With webhooks in both of two spools, one of the two must come first.
+        let isBack =
+            former?.formerSpools.contains { SecretStore.realPath($0) == SecretStore.realPath(spool) } == true
+            && (try? SpoolFile.all(in: spool))?.files.isEmpty == false
+        // Whoever uses a spool records all of it that no other daemon does.
+        for waiting in others where !waiting.isNothing && !SpoolFile.isInUse(waiting.directory) {
+            // What cannot be read could not be recorded there either.
+            guard isBack || waiting.files.isEmpty else { throw Self.refusal(waiting) }
+            observe(.warning("\(waiting.remark); what waits there is not recorded until that is the spool again"))
+        }
     }
 
     /// What the daemon of a state directory served last; nil: nothing so far.
@@ -53,25 +73,22 @@ struct ServingFile: Sendable {
 
     // MARK: The spool
 
-    /// Refuses another spool while webhooks wait in the one before.
-    func refuseToLeaveWebhooks(for next: String) throws {
-        guard let spool = former?.spool else { return }
-        let left: FormerSpool?
-        do throws(DurableFile.Failure) {
-            left = try FormerSpool(spool, insteadOf: next)
-        } catch {
-            return observe(.warning("what waits in \(spool), the spool until now, is not known: \(error)"))
-        }
-        guard let waiting = left?.ofNoDaemon else { return }
-        throw Complaint(
+    private static func refusal(_ waiting: FormerSpool) -> Complaint {
+        Complaint(
             """
-            \(waiting.remark), and nobody would record them: move them while posthouse.socket and posthouse are stopped \
-            (\(waiting.move)), or let [spool] directory name \(spool) until posthouse spool shows nothing there
+            \(waiting.remark), and nobody would record them: let [spool] directory name \(waiting.directory) again, \
+            and change it when posthouse spool shows nothing there any more (the daemon records what waits there as \
+            soon as the database is back); or, where there is no room, move it with everything that is in it (also the \
+            file ledger) as posthouse-operate(7), "Service", says
             """, code: Exit.configuration)
     }
 
-    /// Notes the spool that is open from here on.
-    func note(spool: String) { write(LastServed(spool: spool, ledger: former?.ledger)) }
+    /// Notes the spool, which is open from here on.
+    func noteSpool() { note(former?.ledger) }
+
+    private func note(_ ledger: LastServed.Ledger?) {
+        write(LastServed(spool: spool, formerSpools: formerSpools, ledger: ledger))
+    }
 
     // MARK: The ledger
 
@@ -107,7 +124,7 @@ struct ServingFile: Sendable {
 
     /// Notes the ledger that is served from here on; the journal says so where it is another one.
     /// - Parameter moved: a private cluster whose ledger this one is.
-    func note(_ ledger: LastServed.Ledger, spool: String, moved: EmbeddedLedger.Moved?) {
+    func note(_ ledger: LastServed.Ledger, moved: EmbeddedLedger.Moved?) {
         if let before = former?.ledger, before.mark != ledger.mark, !Self.isEmpty(before.place),
             before.place != moved.map({ LastServed.Place.cluster(in: $0.directory) })
         {
@@ -116,7 +133,7 @@ struct ServingFile: Sendable {
                     "another ledger is served from here on, \(ledger); the one before was \(before): if that is not "
                         + "meant, let [database] url or [embedded] directory lead there again"))
         }
-        write(LastServed(spool: spool, ledger: ledger))
+        note(ledger)
     }
 
     /// What a new beginning must remove besides, as a shell takes it behind another command; empty: nothing.

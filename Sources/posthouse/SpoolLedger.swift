@@ -9,6 +9,9 @@ enum SpoolLedger {
 
     private static func path(in directory: String) -> String { directory + "/ledger" }
 
+    /// Whether a daemon has used this directory, with a ledger, as far as can be seen.
+    static func isMarked(_ directory: String) -> Bool { (try? former(path(in: directory))) != nil }
+
     /// Makes the spool that of a ledger; refused while webhooks wait there that may be another's.
     static func claim(_ directory: String, for ledger: LedgerMark) throws {
         let path = path(in: directory)

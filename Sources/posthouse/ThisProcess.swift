@@ -47,6 +47,13 @@ enum ThisProcess {
         StateDirectory.ofUnit { name in getenv(name).map { String(cString: $0) } }
     }
 
+    /// That of the daemon that runs by a configuration file, for a command; nil: it cannot tell. As with credentials,
+    /// the directory of the package's unit counts for the file of that unit alone: another file is another daemon's.
+    static func stateDirectory(of file: String) -> String? {
+        let isOfPackage = SecretStore.realPath(file) == SecretStore.realPath(ConfigurationFile.standardPath)
+        return unitStateDirectory ?? (isOfPackage ? stateDirectory : nil)
+    }
+
     /// The daemon's state directory, as far as a command beside it can tell.
     static var stateDirectory: String {
         StateDirectory.resolve(

@@ -9,7 +9,7 @@ struct SpoolFindingsTests {
     private static func facts(
         sources: [String] = ["apphud"], isVisible: Bool = true, isWritable: Bool = true, webhooks: Int = 0,
         age: Int64? = nil, unconfigured: [String] = [], damaged: Int = 0, unreadable: Int = 0,
-        available: Int = 50 << 30, former: String? = nil
+        available: Int = 50 << 30, former: [String] = []
     ) -> SpoolFacts {
         SpoolFacts(
             directory: "/s", bytesMax: 1 << 30, sources: sources, isVisible: isVisible, isWritable: isWritable,
@@ -35,8 +35,8 @@ struct SpoolFindingsTests {
             (facts(available: (1 << 30) - 1), [.wrong]),
             (facts(sources: [], damaged: 1, available: 0), [.wrong]), (facts(available: 1 << 30), [.fine]),
             (facts(isWritable: false), [.wrong]), (facts(sources: [], isWritable: false, webhooks: 1, age: 1), [.note]),
-            (facts(sources: [], former: "2 webhooks wait elsewhere"), [.wrong]),
-            (facts(former: "2 webhooks wait elsewhere"), [.wrong, .fine]),
+            (facts(sources: [], former: ["2 webhooks wait elsewhere"]), [.wrong]),
+            (facts(former: ["2 webhooks wait elsewhere"]), [.wrong, .fine]),
         ])
     func states(_ facts: SpoolFacts, _ expected: [DoctorFinding.State]) {
         let found = SpoolFindings.of(facts)

@@ -126,11 +126,10 @@ struct RetryTests {
             #expect(try await daemon.queue.claimProbe(daemon.row("one"), lasting: .seconds(3_600)))
             _ = try await run(["one"], of: daemon)
             #expect(try ledger.psql(due) == "f")
-            // After a reload: the lane that was probing is no more.
+            // After a reload, too: by now it may be a probe of the lane that followed.
             let route = try #require(daemon.routes.current.all.first { $0.integration.name == "one" })
             await daemon.queue.tryNow([route])
-            #expect(try ledger.psql("SELECT next_probe_at <= now() AND probed_by IS NULL FROM breakers") == "t")
-            #expect(try await daemon.queue.claimProbe(daemon.row("one"), lasting: .seconds(3_600)))
+            #expect(try ledger.psql("SELECT next_probe_at <= now() OR probed_by IS NULL FROM breakers") == "f")
             try await daemon.queue.endProbe(daemon.row("one"))
             try ledger.psql(later)
             _ = try await retry.step(in: daemon.pool)

@@ -87,6 +87,7 @@ import Testing
             var lock = try FolderLock.take(in: root)
             #expect(lock != nil)
             #expect(try FolderLock.take(in: root) == nil)
+            #expect(FolderLock.isHeld(in: root))
             lock = nil
             // A process that another test starts has a copy of every descriptor until it runs its program.
             for _ in 0..<6_000 {
@@ -96,6 +97,7 @@ import Testing
             }
             #expect(lock != nil)
             #expect(try FolderLock.take(in: root + "/none") == nil)
+            #expect(!FolderLock.isHeld(in: root + "/none"))
         }
     }
 

@@ -173,10 +173,12 @@ import Vocabulary
         let connection = relay.source().connect()
         for number in 0..<40 { #expect(connection.store(Self.webhook(number))) }
         #expect(try eventually { try database.count("breakers") == 1 })
-        let since = try database.value("SELECT clock_timestamp()")
         receiver.answer { _ in .hang }
+        let before = receiver.count
+        let since = try database.value("SELECT clock_timestamp()")
         let probing = "probed_by IS NOT NULL AND probed_at > '\(since)'"
         #expect(try eventually { try database.count("breakers", where: probing) == 1 })
+        #expect(receiver.wait { $0.count > before })
         try relay.configure([.init("backend", receiver, settings.merging(["concurrency": "3"]) { $1 })])
         let reloaded = try relay.reload()
         #expect(reloaded.contains("changed integration backend") && !reloaded.contains("due now"), "\(reloaded)")

@@ -36,7 +36,7 @@ import Vocabulary
 
     @Test(
         "Another [spool] directory while webhooks wait: commands say so, no daemon starts; moved or copied, all are recorded",
-        arguments: [["mv"], ["cp", "-a"]])
+        arguments: [["mv", "-T"], ["cp", "-a"]])
     func otherSpool(move: [String]) throws {
         let cluster = try TestCluster(durable: true)
         let relay = try SpoolTests.relay(cluster, try Receiver())
@@ -48,7 +48,7 @@ import Vocabulary
         #expect(SpoolTests.waiting(relay) == 2)
 
         try relay.configure([], sources: [.init(name: "apphud")], settings: "[spool]\ndirectory = \"\(new)\"")
-        let words = "2 webhooks wait in \(old), the spool at the daemon's last start; [spool] directory names \(new)"
+        let words = "2 webhooks wait in \(old), the daemon's spool at an earlier start; [spool] directory names \(new)"
         for command in ["spool", "doctor"] {
             let (child, _) = try Relay.run(
                 [command, "--config", relay.configuration], environment: ["STATE_DIRECTORY": relay.directory.path])
@@ -56,11 +56,18 @@ import Vocabulary
             let said = (child.output + child.errors).joined(separator: " ").split(separator: " ")
             #expect(said.joined(separator: " ").contains(words), "\(command): \(child.output) \(child.errors)")
         }
+        // Another daemon's file, which says nothing of a state directory. root's would be that of the package's unit.
+        try FileManager.default.createSymbolicLink(
+            atPath: relay.directory.path + "/posthouse", withDestinationPath: relay.directory.path)
+        let (other, _) = try Relay.run(
+            ["spool", "--config", relay.configuration], environment: ["XDG_STATE_HOME": relay.directory.path])
+        #expect(!other.errors.contains { $0.contains(old) }, "\(other.errors)")
         relay.kill()
         let refused = try relay.launch()
         #expect(refused.waitForEnd(180) == .exited(78))
         #expect(
-            refused.errors.contains { $0.contains(words) && $0.contains("(mv \(old) \(new))") }, "\(refused.errors)")
+            refused.errors.contains { $0.contains(words) && $0.contains("let [spool] directory name \(old) again") },
+            "\(refused.errors)")
         #expect(!Self.isThere(new))
 
         #expect(try ChildProcess(move + [old, new]).waitForEnd(180) == .exited(0))
@@ -70,6 +77,102 @@ import Vocabulary
         // A copy that is left where it was is no reason any more.
         try relay.restart()
         #expect(try relay.database.count("events") == 2)
+    }
+
+    @Test("A former spool that is away at a start is not forgotten: once back, it is named, and not left any more")
+    func spoolAway() throws {
+        let cluster = try TestCluster(durable: true)
+        let relay = try SpoolTests.relay(cluster, try Receiver())
+        defer { relay.end() }
+        let (old, new) = (relay.directory.path + "/spool", relay.directory.path + "/elsewhere")
+        func name(_ spool: String) throws {
+            try relay.configure([], sources: [.init(name: "apphud")], settings: "[spool]\ndirectory = \"\(spool)\"")
+        }
+        func take(_ number: Int) throws {
+            let (_, body) = SpoolLoad.webhooks(number)[0]
+            #expect(try relay.post("apphud", SpoolLoad.header, body) == 200)
+        }
+        try SpoolTests.start(relay)
+        try cluster.stop()
+        try take(1)
+        relay.kill()
+        // Its disk fails; an empty folder is what a mount leaves.
+        try FileManager.default.moveItem(atPath: old, toPath: old + ".away")
+        try FileManager.default.createDirectory(atPath: old, withIntermediateDirectories: false)
+        try name(new)
+        try relay.start()
+        try take(2)
+        relay.kill()
+        try FileManager.default.removeItem(atPath: old)
+        try FileManager.default.moveItem(atPath: old + ".away", toPath: old)
+
+        let words = "1 webhook waits in \(old), the daemon's spool at an earlier start; [spool] directory names \(new)"
+        let (child, _) = try Relay.run(
+            ["spool", "--config", relay.configuration], environment: ["STATE_DIRECTORY": relay.directory.path])
+        #expect(child.errors.contains { $0.contains(words) }, "\(child.errors)")
+        let refused = try relay.launch()
+        #expect(refused.waitForEnd(180) == .exited(78))
+        #expect(refused.errors.contains { $0.contains(words) }, "\(refused.errors)")
+
+        // Webhooks wait in both: what the refusal names is no way into the next refusal.
+        try name(old)
+        try relay.start()
+        #expect(relay.waitForLine("1 webhook waits in \(new)", "until that is the spool again") != nil)
+        try cluster.start()
+        #expect(eventually(within: 600) { SpoolTests.waiting(relay) == 0 })
+        #expect(relay.stop() == .exited(0))
+        try name(new)
+        try relay.start()
+        #expect(try eventually(within: 600) { try relay.database.count("events") == 2 })
+        #expect(relay.stop() == .exited(0))
+        let served = try String(contentsOfFile: relay.directory.path + "/serving", encoding: .utf8)
+        #expect(!served.contains("former_spool"), "\(served)")
+    }
+
+    @Test("A folder of a former spool that cannot be read keeps no daemon down", .enabled(if: geteuid() != 0))
+    func unreadableSpool() throws {
+        let relay = try Relay([])
+        defer { relay.end() }
+        try Self.serve(relay)
+        let old = relay.directory.path + "/former"
+        let folder = old + "/00000000000000aa"
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        #expect(chmod(folder, 0) == 0)
+        defer { chmod(folder, 0o700) }
+        let served = try String(contentsOfFile: relay.directory.path + "/serving", encoding: .utf8)
+        try relay.directory.write("serving", served.replacing(#/^spool .*/#, with: "spool \(old)"))
+        try relay.start()
+        #expect(relay.waitForLine("webhooks may wait, but not all can be read, in \(old)") != nil)
+        #expect(relay.stop() == .exited(0))
+        let file = try String(contentsOfFile: relay.directory.path + "/serving", encoding: .utf8)
+        #expect(file.contains("former_spool \(old)\n"), "\(file)")
+    }
+
+    @Test("A spool that another daemon uses is left without a question, by a daemon that may not write there, too")
+    func sharedSpool() throws {
+        let relay = try Relay([])
+        defer { relay.end() }
+        try Self.serve(relay)
+        let old = relay.directory.path + "/former"
+        // Of a daemon that is gone, and of one that runs.
+        for folder in ["00000000000000aa", "00000000000000bb"] {
+            try FileManager.default.createDirectory(atPath: "\(old)/\(folder)", withIntermediateDirectories: true)
+            try Data("{}".utf8).write(to: URL(fileURLWithPath: "\(old)/\(folder)/0000000000000001.apphud"))
+        }
+        let lock = open(old + "/00000000000000bb/lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o400)
+        try #require(lock >= 0)
+        defer { close(lock) }
+        let isLocked = flock(lock, LOCK_EX | LOCK_NB) == 0
+        try #require(isLocked)
+        let served = try String(contentsOfFile: relay.directory.path + "/serving", encoding: .utf8)
+        try relay.directory.write("serving", served.replacing(#/^spool .*/#, with: "spool \(old)"))
+        try relay.start()
+        #expect(relay.stop() == .exited(0))
+        // Another test's process may have a copy of the descriptor for a moment.
+        try FileManager.default.removeItem(atPath: old + "/00000000000000bb/lock")
+        let refused = try relay.launch()
+        #expect(refused.waitForEnd(180) == .exited(78), "\(refused.errors)")
+        #expect(refused.errors.contains { $0.contains("2 webhooks wait in \(old)") }, "\(refused.errors)")
     }
 
     // MARK: The ledger

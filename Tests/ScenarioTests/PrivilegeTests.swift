@@ -181,5 +181,13 @@ import Vocabulary
                 == [["5"]])
         #expect(throws: (any Error).self) { try ledger.rows("CREATE TABLE public.x ()") }
         #expect(throws: (any Error).self) { try ledger.rows("CREATE SCHEMA another") }
+        // A schema that it may not look into is not taken for one without a ledger.
+        #expect(relay.stop() == .exited(0))
+        try superuser.rows("REVOKE USAGE ON SCHEMA posthouse FROM app_posthouse")
+        let refused = try relay.launch()
+        #expect(refused.waitForEnd(180) != nil)
+        #expect(
+            refused.errors.contains { $0.contains("the role app_posthouse may not use the schema posthouse") },
+            "\(refused.errors)")
     }
 }

@@ -94,6 +94,26 @@ import Testing
         #expect(FileManager.default.fileExists(atPath: folder + "/0000000000000001.play"))
     }
 
+    @Test("While webhooks wait in a spool of an earlier start it exits 1, and the list has it as JSON, too")
+    func formerSpool() throws {
+        let cluster = try TestCluster(durable: true)
+        let relay = try SpoolTests.relay(cluster, try Receiver())
+        defer { relay.end() }
+        try Self.leaveTwo(in: relay, cluster)
+        let settings = "[spool]\ndirectory = \"\(relay.directory.path)/elsewhere\""
+        try relay.configure([], sources: [.init(name: "apphud")], settings: settings)
+        let environment = ["STATE_DIRECTORY": relay.directory.path]
+        let (child, end) = try Relay.run(
+            ["spool", "record", "--config", relay.configuration], environment: environment)
+        #expect(end == .exited(1), "\(child.errors)")
+        let (list, _) = try Relay.run(
+            ["spool", "list", "--json", "--config", relay.configuration], environment: environment)
+        let json = try JSONSerialization.jsonObject(with: Data(list.output.joined(separator: "\n").utf8))
+        let former = (json as? [String: Any])?["former_spools"] as? [[String: Any]]
+        #expect(former?.first?["webhooks"] as? Int == 2, "\(list.output)")
+        #expect(SpoolTests.waiting(relay) == 2)
+    }
+
     @Test("Into a database that may forget what it commits nothing is recorded, and every file stays")
     func unsafeServer() throws {
         let cluster = try TestCluster(durable: true)

@@ -60,20 +60,13 @@ package struct Retry: Sendable {
     /// Makes one step of deliveries due. The first of an integration lets its breaker probe at once, if it is open.
     /// - Returns: how many.
     package mutating func step(in pool: Pool) async throws(DatabaseError) -> Int {
-        try await step(in: pool, replacingProbeOf: nil)
-    }
-
-    /// - Parameter daemon: a probe of this daemon is given up, too: its lane is no more.
-    fileprivate mutating func step(
-        in pool: Pool, replacingProbeOf daemon: Int64?
-    ) async throws(DatabaseError) -> Int {
         guard let (integration, count) = left.min(by: { $0.key < $1.key }) else { return 0 }
         let (limit, message, cursor) = (min(Int32(clamping: count), Self.stepMax), message, cursor)
         let rows = try await pool.retriedTransaction { session throws(DatabaseError) in
             let from = cursor ?? RetryStatements.Made(id: 0, dueMicroseconds: 0)
             let rows = try session.run(
                 RetryStatements.step, (integration, message, from.dueMicroseconds, from.id, limit))
-            if cursor == nil { _ = try session.execute(RetryStatements.probe, (integration, daemon)) }
+            if cursor == nil { _ = try session.execute(RetryStatements.probe, integration) }
             _ = try session.execute(RecordStatements.notify, "")
             return rows
         }
@@ -99,7 +92,7 @@ extension Queue {
             do throws(DatabaseError) {
                 if retry == nil { retry = try await Retry.ofAll(integrations.map(\.row), in: pool) }
                 while retry?.isDone == false {
-                    _ = try await retry?.step(in: pool, replacingProbeOf: registration.id)
+                    _ = try await retry?.step(in: pool)
                     pause = Limits.reconnectBackoff.lowerBound
                 }
                 return
@@ -162,11 +155,11 @@ enum RetryStatements {
         RETURNING d.id, (extract(epoch FROM later.due_at) * 1000000)::bigint
         """, row: Made.init)
 
-    /// Lets an open breaker probe now, unless a probe is under way by another daemon than `$2`.
-    static let probe = Statement<(Int32, Int64?), ()>(
+    /// Lets an open breaker probe now, unless a probe is under way.
+    static let probe = Statement<Int32, ()>(
         "retry_probe",
         """
-        UPDATE breakers SET next_probe_at = now(), probed_by = NULL
-        WHERE integration = $1 AND (probed_by IS NULL OR probed_by = $2) AND next_probe_at > now()
+        UPDATE breakers SET next_probe_at = now()
+        WHERE integration = $1 AND probed_by IS NULL AND next_probe_at > now()
         """)
 }

@@ -19,11 +19,17 @@ package struct LedgerMark: Sendable, Hashable {
         try await pool.withSession { session throws(DatabaseError) in try read(on: session) }
     }
 
-    /// Whether a database has the tables of a ledger, be they empty.
+    /// Whether a database has the tables of a ledger, be they empty; true, too, where the role may not look into the
+    /// schema that the configuration names: the migrator says so.
     package static func isThere(_ settings: ConnectionSettings) async throws(DatabaseError) -> Bool {
         let connection = try await Connection.open(settings)
-        let isThere = try await connection.withSession { session throws(DatabaseError) in
-            try session.run(Migrator.exists, ()).first == true
+        let isThere = try await connection.withSession { session throws(DatabaseError) -> Bool in
+            if let name = session.schema,
+                let (exists, isUsable, _, _) = try session.run(Migrator.schema, name).first, exists, !isUsable
+            {
+                return true
+            }
+            return try session.run(Migrator.exists, ()).first == true
         }
         await connection.close()
         return isThere

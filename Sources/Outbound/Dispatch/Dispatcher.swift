@@ -187,7 +187,9 @@ package final class Dispatcher: Sendable {
                 if let pause {
                     Self.pause(lane, reason: pause, beganNow: false, observe)
                 } else if lane.mayOpen(readAt: readAt) {
-                    if lane.isPaused { observe(.integrationResumed(integration: lane.route.integration.name)) }
+                    if lane.pauseReason != nil {
+                        observe(.integrationResumed(integration: lane.route.integration.name))
+                    }
                     lane.open()
                 }
             }

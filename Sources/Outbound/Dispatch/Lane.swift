@@ -48,8 +48,8 @@ final class Lane {
 
     /// Whether the lane is open and receives deliveries; false for a new lane until `open`.
     private(set) var isRunning = false
-    /// Whether it is closed because its integration is paused; `open` ends that.
-    var isPaused: Bool { state.pauseReason != nil }
+    /// Why its integration is paused; `open` ends that. nil: it is not.
+    var pauseReason: String? { state.pauseReason }
     /// Neither running nor ending, and not closed after `readAt`.
     func mayOpen(readAt: NIODeadline) -> Bool { !isRunning && !isStopping && state.mayReopen(readAt: readAt) }
     var underWay: Int { state.underWay }
@@ -210,7 +210,11 @@ final class Lane {
     /// the database does not answer, the next one comes when the time of this one is over.
     private func giveProbeUp() {
         guard state.hasProbe else { return }
-        Task { [queue, route] in try? await queue.endProbe(route.row) }
+        Task { [queue, calls, route] in
+            await calls.begin()
+            defer { calls.end() }
+            try? await queue.endProbe(route.row)
+        }
     }
 
     // MARK: Rate

@@ -53,7 +53,10 @@ final class Lanes: Sendable {
             // Fails only if the loop is shut down, and then nothing runs on it.
             guard let lane = try? await loop.submit({ NIOLoopBound(make(planned, loop), eventLoop: loop) }).get()
             else { continue }
-            if let former = present[planned.route.row] { await retire(former) }
+            if let former = present[planned.route.row], let reason = await retire(former) {
+                // The journal has it already.
+                loop.execute { _ = lane.value.pause(reason, beganNow: false) }
+            }
             running.withLock { $0[planned.route.row] = Bound(planned.route, loop, lane) }
         }
         for route in changes.removed {
@@ -64,14 +67,20 @@ final class Lanes: Sendable {
     }
 
     /// Returns once the lane accepts and starts nothing more; it ends by itself.
-    private func retire(_ bound: Bound) async {
+    /// - Returns: why it is paused; nil: it is not.
+    @discardableResult
+    private func retire(_ bound: Bound) async -> String? {
         retiring.withLock { $0.append(bound) }
         // Fails only if the loop is shut down, and then nothing runs on it.
-        try? await bound.loop.submit { bound.lane.value.retire() }.get()
+        let pauseReason = try? await bound.loop.submit { () -> String? in
+            bound.lane.value.retire()
+            return bound.lane.value.pauseReason
+        }.get()
         Task { [self] in
             _ = await Self.drain(bound, upTo: bound.route.integration.timeout + Self.retirementMargin)
             retiring.withLock { $0.removeAll { $0 === bound } }
         }
+        return pauseReason
     }
 
     /// Drops what waits in the lanes; returns when no lane holds any of it.

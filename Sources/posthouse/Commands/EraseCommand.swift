@@ -89,20 +89,22 @@ struct EraseCommand: AsyncParsableCommand {
             if let left, left.total > 0 {
                 throw Complaint("\(left.total) places name it again: something came meanwhile; \(again)")
             }
-            if !dryRun { try Self.requireEmptySpool(configuration, again) }
+            if !dryRun { try Self.requireEmptySpool(configuration, of: file.path, again) }
         }
     }
 
     /// What waits on this machine's disk is not in the database yet, and may be the person's.
-    private static func requireEmptySpool(_ configuration: Configuration, _ again: String) throws {
-        let spool = SpoolState(configuration)
+    private static func requireEmptySpool(
+        _ configuration: Configuration, of file: String, _ again: String
+    ) throws {
+        let spool = SpoolState(configuration, of: file)
         guard spool.isVisible else { throw SpoolState.unreadable(configuration) }
         let count = spool.files.count + spool.damaged.count
-        guard count > 0 || !spool.unreadable.isEmpty else { return }
+        guard count > 0 || !spool.unreadable.isEmpty || !spool.former.isEmpty else { return }
         throw Complaint(
             """
-            this machine's spool (\(configuration.spool.directory)) is not empty, or not all of it can be read, and \
-            webhooks in it may be of this person; once posthouse spool shows none, \(again)
+            this machine's spool (\(configuration.spool.directory)), or that of an earlier start, is not empty, or not \
+            all of it can be read, and webhooks in it may be of this person; once posthouse spool shows none, \(again)
             """)
     }
 

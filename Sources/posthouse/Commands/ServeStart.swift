@@ -150,8 +150,7 @@ extension ServeCommand {
         servesEarly: @escaping @Sendable () -> Void
     ) async throws -> Running {
         let observe = observatory.observer
-        let serving = ServingFile.ofUnit(observe)
-        try serving?.refuseToLeaveWebhooks(for: configuration.spool.directory)
+        let serving = try ServingFile.ofUnit(spool: configuration.spool.directory, observe)
         let cluster = try await privateCluster(configuration, serving, observe)
         // Behind the cluster, which makes the directory that both lie in.
         let spool: SpoolOpening
@@ -162,7 +161,7 @@ extension ServeCommand {
             throw error
         }
         // Before the first webhook can be written there.
-        serving?.note(spool: configuration.spool.directory)
+        serving?.noteSpool()
         // A private cluster is this daemon's own: it is there, or the start fails.
         let mayServeEarly = cluster == nil && spool.current != nil && configuration.sources.contains(where: \.spools)
         var early: EarlyService?
@@ -203,8 +202,7 @@ extension ServeCommand {
                         spool: spool, early: early, observatory: observatory)
                     outage.logEnd(observe)
                     serving?.note(
-                        LastServed.Ledger(mark: relay.reloader.ledger.text, place: place),
-                        spool: configuration.spool.directory, moved: moved)
+                        LastServed.Ledger(mark: relay.reloader.ledger.text, place: place), moved: moved)
                     return Running(relay: relay, cluster: cluster)
                 } catch let error as DatabaseError where mayServeEarly && error.isTemporary {
                     // Lost again, or it answers and takes nothing: it is a standby, or a primary without one.

@@ -34,9 +34,9 @@ struct ListSpool: AsyncParsableCommand {
     func run() async throws {
         let configuration = try file.load()
         try await Terminal.reporting {
-            let waiting = SpoolState(configuration)
+            let waiting = SpoolState(configuration, of: file.path)
             guard waiting.isVisible else { throw SpoolState.unreadable(configuration) }
-            if let former = waiting.former { Terminal.complain(former.remark) }
+            for former in waiting.former { Terminal.complain(former.remark) }
             if output.json {
                 return Terminal.say { json in
                     json.member("directory", configuration.spool.directory)
@@ -48,6 +48,10 @@ struct ListSpool: AsyncParsableCommand {
                     }
                     json.member("damaged", strings: waiting.damaged)
                     json.member("unreadable", strings: waiting.unreadable)
+                    json.member("former_spools", objects: waiting.former) { former, json in
+                        json.member("directory", former.directory)
+                        json.member("webhooks", former.files.count)
+                    }
                 }
             }
             for folder in waiting.unreadable {
@@ -158,9 +162,9 @@ struct RecordSpool: AsyncParsableCommand {
     func run() async throws {
         // What is recorded leaves the disk.
         try await LedgerCommand.run(file, requiresDurability: true) { configuration, pool in
-            let before = SpoolState(configuration)
+            let before = SpoolState(configuration, of: file.path)
             guard before.isVisible else { throw SpoolState.unreadable(configuration) }
-            if let former = before.former { Terminal.complain(former.remark) }
+            for former in before.former { Terminal.complain(former.remark) }
             try Self.refuseIfForeign(configuration.spool.directory)
             if !before.files.isEmpty {
                 try SpoolLedger.claim(configuration.spool.directory, for: try await LedgerMark.read(from: pool))
@@ -183,7 +187,8 @@ struct RecordSpool: AsyncParsableCommand {
             for folder in before.unreadable {
                 Terminal.complain("folder \(folder) cannot be read by this user: what waits there is not recorded")
             }
-            if results.count < mine || results.contains(where: { !$0.isGone }) || !before.unreadable.isEmpty {
+            let isLeft = results.count < mine || results.contains { !$0.isGone }
+            if isLeft || !before.unreadable.isEmpty || !before.former.isEmpty {
                 throw ExitCode.failure
             }
         }

@@ -6,12 +6,13 @@ import Vocabulary
 struct SpoolState {
     private let waiting: SpoolFile.Waiting?
     let damaged: [String]
-    /// nil: nothing waits elsewhere, as far as this user may look.
-    let former: FormerSpool?
+    /// Where else something waits, as far as this user may look.
+    let former: [FormerSpool]
 
-    init(_ configuration: Configuration) {
-        let served = try? ServingFile.read(in: ThisProcess.stateDirectory)
-        former = served.flatMap { try? FormerSpool($0.spool, insteadOf: configuration.spool.directory) }
+    /// - Parameter file: the path of the configuration file.
+    init(_ configuration: Configuration, of file: String) {
+        let served = ThisProcess.stateDirectory(of: file).flatMap { try? ServingFile.read(in: $0) }
+        former = (served?.spools(insteadOf: configuration.spool.directory) ?? []).filter { !$0.isNothing }
         waiting = try? SpoolFile.all(in: configuration.spool.directory)
         damaged = SpoolFile.damaged(in: configuration.spool.directory)
     }

@@ -40,7 +40,8 @@ struct StatusCommand: AsyncParsableCommand {
 
     private func show(_ configuration: Configuration, _ overdue: OverdueReading, _ pool: Pool) async throws {
         func read() async throws -> StatusText {
-            StatusText(try await LedgerStatus.read(overdue: overdue.figures, from: pool), configuration)
+            StatusText(
+                try await LedgerStatus.read(overdue: overdue.figures, from: pool), configuration, of: file.path)
         }
         show(try await read())
         while watch {

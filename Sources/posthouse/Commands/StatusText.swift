@@ -20,11 +20,12 @@ struct StatusText {
     /// Of this machine.
     let spool: SpoolState
 
-    init(_ status: LedgerStatus, _ configuration: Configuration) {
+    /// - Parameter file: the path of the configuration file.
+    init(_ status: LedgerStatus, _ configuration: Configuration, of file: String) {
         self.status = status
         integrations = Set(configuration.integrations.map(\.name))
         sources = configuration.sources.map(\.name)
-        spool = SpoolState(configuration)
+        spool = SpoolState(configuration, of: file)
         disk = configuration.clusterDirectory.flatMap(DiskSpace.of(path:))
     }
 
@@ -178,7 +179,7 @@ struct StatusText {
     }
 
     private var spoolRemarks: [String] {
-        var lines = [spool.former?.remark].compactMap(\.self)
+        var lines = spool.former.map(\.remark)
         if let oldest = spool.oldestAt {
             lines.append(
                 "\(spool.files.count) webhooks wait in the spool of this machine, since "
@@ -216,7 +217,7 @@ struct StatusText {
                 json.member("count", other.count)
             }
             json.member("damaged", spool.damaged.count)
-            json.member("former_spool", spool.former?.files.count ?? 0)
+            json.member("former_spool", spool.former.reduce(0) { $0 + $1.files.count })
         }
         json.member("sources", objects: SourceFigures.all(status, sources)) { source, json in
             json.member("name", source.name.isEmpty ? nil : source.name)

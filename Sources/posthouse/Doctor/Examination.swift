@@ -28,7 +28,7 @@ struct Examination {
         let service = (try? units.get()).flatMap { Self.service($0) }
         async let unit = ofSystemd(outcome, units)
         async let disk = Self.bounded(.disk, within: Self.limit) { Self.ofDisk(outcome) }
-        async let spool = Self.bounded(.spool, within: Self.limit) { Self.ofSpool(outcome, service) }
+        async let spool = Self.bounded(.spool, within: Self.limit) { Self.ofSpool(outcome, of: self.path, service) }
         async let versions = Self.bounded(.versions, within: Self.limit) { await Self.ofVersions() }
         async let database = ofDatabase(outcome)
         async let certificates = ofCertificates(outcome)
@@ -133,9 +133,11 @@ struct Examination {
         return DiskFindings.of(directory: directory, looked: looked, space: space)
     }
 
-    private static func ofSpool(_ outcome: LoadOutcome, _ service: UnitFacts?) -> [DoctorFinding] {
+    private static func ofSpool(
+        _ outcome: LoadOutcome, of file: String, _ service: UnitFacts?
+    ) -> [DoctorFinding] {
         guard let configuration = outcome.configuration else { return [] }
-        let (state, directory) = (SpoolState(configuration), configuration.spool.directory)
+        let (state, directory) = (SpoolState(configuration, of: file), configuration.spool.directory)
         let disk = DiskSpace.of(path: directory)
         return SpoolFindings.of(
             SpoolFacts(
@@ -146,7 +148,7 @@ struct Examination {
                 oldestMilliseconds: state.oldestAt.map { max(0, ThisProcess.now().milliseconds - $0.milliseconds) },
                 unconfigured: state.homeless(configuration.sources.map(\.name)).map(\.source),
                 damaged: state.damaged.count, disk: disk, headroomBytes: disk.map(Spool.headroom) ?? 0,
-                former: state.former?.remark))
+                former: state.former.map(\.remark)))
     }
 
     private static func ofVersions() async -> [DoctorFinding] {
