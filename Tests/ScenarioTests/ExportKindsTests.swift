@@ -52,7 +52,7 @@ import Vocabulary
     /// All that answers and later webhooks depend on.
     /// - Parameter started: milliseconds since 1970 before Google's API was asked anything.
     private static func picture(_ relay: Relay, _ people: [String], since started: Int64) throws -> Set<String> {
-        // The first line of a state has the checksum of the others.
+        // The first line of a state has the checksum of the others; a line's fields become columns.
         let rows = try relay.database.rows(
             """
             SELECT source, environment, key, kind, product, as_of_ms, line FROM purchases
@@ -62,7 +62,8 @@ import Vocabulary
                 JOIN purchases p ON p.id = e.purchase
             UNION ALL SELECT source, environment, anonymous_user_id, user_id, '', as_of_ms, '' FROM holder_links
             UNION ALL SELECT source, environment, first, token::text, is_replaced::text, 0, '' FROM purchase_tokens
-            """)
+            """
+        ).map { $0.flatMap { $0.components(separatedBy: "\t") } }
         var picture = rows.map { $0.joined(separator: " ") }
         for person in people {
             for path in person.hasPrefix("install") ? ["entitlements"] : ["entitlements", "identities"] {
