@@ -17,8 +17,8 @@ enum APILimits {
     static let answerTimeout = Limits.acknowledgementTimeout
     /// How far the times of statements may be ahead of the database's clock, which may have been set back.
     static let clockLeadMax: Duration = .seconds(5)
-    /// A statement about an install is dated after what the install holds or restores, because a platform's clock may be
-    /// ahead; but not after what is dated further ahead of the database's clock than this.
+    /// A statement about an install is dated after what the install holds or restores, because a platform's clock may
+    /// be ahead; but not after what is dated further ahead of the database's clock than this.
     static let heldAheadMax: Duration = .seconds(60)
     /// Retry-After of a 503 for the client.
     static let retryAfterSeconds = 1

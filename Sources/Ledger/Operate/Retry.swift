@@ -80,8 +80,8 @@ package struct Retry: Sendable {
 
 extension Queue {
     /// Tries now what waits for integrations whose lanes were replaced by a reload. What the old lanes have under way
-    /// waits for its gap if it fails. While the database is away or slow this goes on, until it is cancelled: the reload
-    /// has said that all of it is due.
+    /// waits for its gap if it fails. While the database is away or slow this goes on, until it is cancelled: the
+    /// reload has said that all of it is due.
     package func tryNow(_ integrations: [RoutedIntegration]) async {
         if integrations.isEmpty { return }
         let names = integrations.map(\.integration.name).sorted().joined(separator: ", ")

@@ -182,8 +182,8 @@ struct EffectiveMoves {
     }
 
     /// Whom a restore takes the purchase from; without tenures, of those who have it, the last that it was given to.
-    /// The latter only where events may name nobody: elsewhere a refund would not reach who has it by a restore, because
-    /// it names the holder that the platform knows.
+    /// The latter only where events may name nobody: elsewhere a refund would not reach who has it by a restore,
+    /// because it names the holder that the platform knows.
     private func lastGiven(at time: Timestamp) -> Holder? {
         if let holder = soleHolder(at: time) { return holder }
         guard known.mayLackName else { return nil }

@@ -1,7 +1,7 @@
 import Vocabulary
 
-/// What shows the transfers of a purchase, for what they say of its old holders: an anonymous one from whom it passes to
-/// a user is that user from then on, unless a restore passed it on, which takes what was somebody else's (Domain.md,
+/// What shows the transfers of a purchase, for what they say of its old holders: an anonymous one from whom it passes
+/// to a user is that user from then on, unless a restore passed it on, which takes what was somebody else's (Domain.md,
 /// "Changes of holders").
 struct TransferEvidence {
     /// Passings other than by a restore, and native webhooks.

@@ -163,8 +163,7 @@ struct QuarantineRetry {
 
     /// Asks what was not asked when the webhook came.
     private func ask(_ enrichment: Enrichment, _ source: Source) async -> Enricher.Outcome {
-        // One after the other.
-        let lookups = Enricher.Lookups(TokenLookup(pool: pool), connections: 1)
+        let lookups = Enricher.Lookups(TokenLookup(pool: pool), gate: LookupGate())
         guard let enricher = stores.enricher(for: source, lookups: lookups) else {
             return .unavailable(reason: "the API of its source cannot be asked here")
         }
