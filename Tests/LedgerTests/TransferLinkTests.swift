@@ -11,11 +11,19 @@ struct TransferLinkTests {
     private static let (device, phone) = (Holder.anonymous("device"), Holder.anonymous("phone"))
     private static let bob = Holder.user("bob")
 
-    private func gain(_ holder: Holder, at: Int64) -> @Sendable (String) -> Event {
+    private func gain(_ holder: Holder, at: Int64, until: Int64 = 100_000) -> @Sendable (String) -> Event {
         {
             .sample(
                 "ACTIVATE", holder: holder, at: seconds(at), source: "moving", environment: $0,
-                fact: .activate(holder, seconds(at), until: seconds(100_000)))
+                fact: .activate(holder, seconds(at), until: seconds(until)))
+        }
+    }
+
+    private func loss(_ holder: Holder, at: Int64) -> @Sendable (String) -> Event {
+        {
+            .sample(
+                "DEACTIVATE", holder: holder, at: seconds(at), source: "moving", environment: $0,
+                fact: .deactivate(holder, seconds(at)))
         }
     }
 
@@ -29,14 +37,17 @@ struct TransferLinkTests {
         }
     }
 
-    /// Plays every order of the events.
-    /// - Parameter expected: the user that the device is known to be and since when; empty: nobody.
+    /// - Parameters:
+    ///   - expected: the user that the device is known to be and since when; empty: nobody.
+    ///   - isInOrder: plays the events in their order alone, instead of in every order.
     private func expectLink(
-        _ events: [@Sendable (String) -> Event], _ expected: String, sourceLocation: SourceLocation = #_sourceLocation
+        _ events: [@Sendable (String) -> Event], _ expected: String, isInOrder: Bool = false,
+        sourceLocation: SourceLocation = #_sourceLocation
     ) async throws {
+        let orders = isInOrder ? [Array(events.indices)] : permutations(Array(events.indices))
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon([.named("all")])
-            for (index, order) in permutations(Array(events.indices)).enumerated() {
+            for (index, order) in orders.enumerated() {
                 for place in order { await daemon.record([events[place]("order\(index)")]) }
                 let link = try ledger.psql(
                     """
@@ -54,6 +65,21 @@ struct TransferLinkTests {
     @Test("The device that a restore takes a purchase from is not the user who gets it")
     func restored() async throws {
         try await expectLink([gain(Self.device, at: 0), gain(Self.device, at: 20), restore(at: 50)], "")
+    }
+
+    @Test("Nor is it after a second restore, when the first is older than any late webhook and part of the facts")
+    func restoredAgain() async throws {
+        let day: Int64 = 86_400
+        try await expectLink(
+            [
+                gain(Self.device, at: 0, until: 60 * day), restore(at: day),
+                gain(Self.device, at: 30 * day, until: 60 * day), restore(at: 31 * day),
+            ], "", isInOrder: true)
+    }
+
+    @Test("Nor is a device of which only the loss is known, within the minute before the restore")
+    func lostOnly() async throws {
+        try await expectLink([gain(.user("carol"), at: 0), loss(Self.device, at: 100), restore(at: 130)], "")
     }
 
     @Test("It is that user as of a transfer that something else shows, whichever comes first")

@@ -8,29 +8,45 @@ struct TransferEvidence {
     private var shown: [Timeline.Passing] = []
     /// The pairs of which a restore shows a transfer.
     private var restored: Set<Timeline.Pair> = []
-    /// What is new of pairs of which a restore had shown a transfer: it may be that very transfer, which is not
-    /// announced again.
+    /// What is new of pairs of which a restore shows or showed a transfer: that may be announced already, or be counted
+    /// with one of a restore, so that no announcement says when it happened.
     private(set) var added: [Timeline.Passing] = []
 
     /// Nothing is known.
     init() {}
 
-    /// - Parameters:
-    ///   - timeline: of the state.
-    ///   - before: of the state before; empty: nothing is added.
-    init(_ state: PurchaseState, _ timeline: Timeline, since before: TransferEvidence = TransferEvidence()) {
-        shown = timeline.unrestored + state.natives.map { Timeline.Passing(pair: $0.pair, at: $0.at) }
-        restored = Set(timeline.restored.map(\.pair))
-        if before.restored.isEmpty { return }
-        added = shown.filter { before.restored.contains($0.pair) && !before.shown.contains($0) }
+    /// Nothing is added.
+    /// - Parameter timeline: of the state.
+    init(_ state: PurchaseState, _ timeline: Timeline) {
+        let unrestored = timeline.unrestored
+        shown = unrestored
+        if !state.natives.isEmpty { shown += state.natives.map { Timeline.Passing(pair: $0.pair, at: $0.at) } }
+        // Whoever else the purchase passes from to the new holder at that time loses it by the restore, too.
+        if unrestored.count < timeline.passings.count {
+            restored = Set(timeline.passings.filter { !unrestored.contains($0) }.map(\.pair))
+        }
     }
 
-    /// Since when the old holder of a transfer is the new one. The webhook that shows the transfer may have another
-    /// time, depending on the order of arrival.
+    /// - Parameters:
+    ///   - after: of the next state.
+    ///   - before: of the state before.
+    init(_ next: PurchaseState, _ after: Timeline, since state: PurchaseState, _ before: Timeline) {
+        self.init(next, after)
+        // A restore is a move, and most purchases have none.
+        if state.moves.isEmpty, next.moves.isEmpty { return }
+        let former = TransferEvidence(state, before)
+        let pairs = restored.union(former.restored)
+        if pairs.isEmpty { return }
+        added = shown.filter { pairs.contains($0.pair) && !former.shown.contains($0) }
+    }
+
+    /// Since when the old holder of an announced transfer is the new one. The webhook that shows the transfer may have
+    /// another time, depending on the order of arrival.
     /// - Parameter time: what to return if nothing that is kept shows a transfer between the two.
-    /// - Returns: nil if only a restore shows one.
+    /// - Returns: nil if a restore shows one: what else is new between the two is `added`, and what is older may be a
+    ///   restore, too, that became part of the facts (`PurchaseState.settle`).
     func linkTime(of pair: Timeline.Pair, unshown time: Timestamp?) -> Timestamp? {
-        if let newest = shown.filter({ $0.pair == pair }).map(\.at).max() { return newest }
-        return restored.contains(pair) ? nil : time
+        if restored.contains(pair) { return nil }
+        return shown.filter { $0.pair == pair }.map(\.at).max() ?? time
     }
 }

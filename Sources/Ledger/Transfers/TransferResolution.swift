@@ -53,7 +53,7 @@ package enum TransferResolution {
         for move in moves { next.insert(move) }
         let after = Timeline(next)
         let verdict = next.count(before: before, after: after, readings: counted)
-        let evidence = TransferEvidence(next, after, since: TransferEvidence(state, before))
+        let evidence = TransferEvidence(next, after, since: state, before)
         let forgotten = next.compact(after)
 
         var access = after.access(insteadOf: before)
@@ -108,7 +108,7 @@ package enum TransferResolution {
         var next = state.freeOfTenures()
         let after = Timeline(next)
         let verdict = next.count(before: before, after: after, readings: [])
-        let evidence = TransferEvidence(next, after)
+        let evidence = TransferEvidence(next, after, since: state, before)
         _ = next.compact(after)
         return Resolution(
             state: next, announced: verdict.announced, isPassedOn: true, access: after.access(insteadOf: before),
