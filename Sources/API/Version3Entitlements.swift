@@ -109,8 +109,9 @@ extension BackendStatement {
     }
 }
 
-/// A grant of the app's backend: a purchase of its own for each install, so that no two installs share or pass on one.
-/// It is a one-time purchase, so only a grant, a revocation or a restore that names it moves it.
+/// A grant of the app's backend: a purchase of its own for each install, so that no two installs share one. It is a
+/// one-time purchase: it passes on only with everything that its holder has, or by a restore that names it, where
+/// one-time purchases are restored (posthouse-api(7)).
 struct Grant {
     let entitlement: String
     let install: String

@@ -14,6 +14,8 @@ struct RestoreToInstallTests {
         /// A nameless gain, and the account that the store repeats.
         case repeated(Holder, day: Int64)
         case bought(Holder, day: Int64, until: Int64)
+        /// As a line of an import states it.
+        case lost(Holder, day: Int64)
         case restored(Holder, day: Int64)
         case linked(Holder, to: Holder, day: Int64)
     }
@@ -40,6 +42,7 @@ struct RestoreToInstallTests {
                 Fact(kind: .gain, holder: own, at: at(day), isNamed: false),
             ]
         case .bought(let holder, let day, let until): facts = [.activate(holder, at(day), until: at(until))]
+        case .lost(let holder, let day): facts = [.deactivate(holder, at(day))]
         case .restored(let to, let day): moves = [KeptMove(at: at(day), from: nil, to: to, isLogin: false)]
         case .linked(let from, let to, let day): moves = [KeptMove(at: at(day), from: from, to: to, isLogin: true)]
         }
@@ -184,16 +187,34 @@ struct RestoreToInstallTests {
 
     @Test("Of two who have a one-time purchase, a restore takes it from the last that it was given to")
     func oneTimeOfTwo() {
-        let steps: [Step] = [
-            .bought(user, day: 0, until: 10), .bought(otherUser, day: 1, until: 10), .restored(Self.b, day: 2),
-        ]
+        expectOfTwo(.restored(Self.b, day: 2), [user, Self.b])
+    }
+
+    @Test("Restored by one of two who have it already, a one-time purchase stays with both")
+    func oneTimeOfTwoRestored() {
+        expectOfTwo(.restored(user, day: 2), [user, otherUser])
+        expectOfTwo(.restored(otherUser, day: 2), [user, otherUser])
+    }
+
+    /// Who has a one-time purchase of two users after a restore, in every order; and after a refund nobody has it.
+    private func expectOfTwo(_ restore: Step, _ expected: Set<Holder>) {
+        let steps: [Step] = [.bought(user, day: 0, until: 10), .bought(otherUser, day: 1, until: 10), restore]
         for order in permutations(steps) {
             var state = PurchaseState()
             for step in order { state = Self.record(step, in: state, kind: .oneTime).state }
-            #expect(Set(Self.active(state)) == [user, Self.b], "\(order)")
+            #expect(Set(Self.active(state)) == expected, "\(order)")
             state = Self.record(.said(.loss, nil, day: 3, until: 3), in: state, kind: .oneTime).state
             #expect(Self.active(state) == [], "\(order)")
         }
+    }
+
+    @Test("A one-time purchase that somebody was named for and lost is restored to nobody, whatever its own holder had")
+    func oneTimeLost() throws {
+        try expect(
+            [
+                (.said(.gain, nil, day: 0, until: 10), Self.own), (.bought(user, day: 1, until: 10), user),
+                (.lost(user, day: 2), nil), (.restored(Self.b, day: 3), nil),
+            ], passed: [], kind: .oneTime)
     }
 
     @Test("Access that a family shares is restored, too")

@@ -118,7 +118,7 @@ struct EffectiveMoves {
 
     private func effect(of move: KeptMove, isLink: Bool) -> Effect? {
         if isLink, !account(at: move.at).isAbout(move) { return nil }
-        guard let from = isLink ? soleHolder(at: move.at) ?? move.from : move.from ?? lastGiven(at: move.at),
+        guard let from = isLink ? soleHolder(at: move.at) ?? move.from : move.from ?? lastGiven(before: move),
             from != move.to
         else { return nil }
         let newest = newestStatement(about: from, at: move.at)
@@ -181,20 +181,21 @@ struct EffectiveMoves {
         counted.newestGain { $0.at < time }?.holder
     }
 
-    /// Whom a restore takes the purchase from; without tenures, of those who have it, the last that it was given to.
-    /// The latter only where events may name nobody: elsewhere a refund would not reach who has it by a restore,
-    /// because it names the holder that the platform knows.
-    private func lastGiven(at time: Timestamp) -> Holder? {
-        if let holder = soleHolder(at: time) { return holder }
+    /// Whom a restore takes the purchase from; without tenures, of those who have it, the last that it was given to, and
+    /// nobody if the new holder is one of them. The latter only where events may name nobody: elsewhere a refund would
+    /// not reach who has it by a restore, because it names the holder that the platform knows.
+    private func lastGiven(before move: KeptMove) -> Holder? {
+        if let holder = soleHolder(at: move.at) { return holder }
         guard known.mayLackName else { return nil }
-        let stated = (known.registers + known.earlier).filter { $0.isTenureFree && $0.at <= time }
-        let newest = Set(stated.map(\.holder)).compactMap { newestStatement(about: $0, at: time) }
-        guard let last = newest.filter({ $0.isTenureFree && $0.isOn }).max() else { return nil }
+        let stated = (known.registers + known.earlier).filter { $0.isTenureFree && $0.at <= move.at }
+        let newest = Set(stated.map(\.holder)).compactMap { newestStatement(about: $0, at: move.at) }
+            .filter(\.isTenureFree)
         // An own holder has it only until something is stated of somebody else (`Timeline.access`).
-        let isReplaced =
-            known.isOwn(last.holder)
-            && newest.contains { !known.isOwn($0.holder) && $0.isTenureFree && $0.at > last.at }
-        return isReplaced ? nil : last.holder
+        let having = newest.filter { one in
+            one.isOn
+                && !(known.isOwn(one.holder) && newest.contains { !known.isOwn($0.holder) && $0.at > one.at })
+        }
+        return having.contains { $0.holder == move.to } ? nil : having.max()?.holder
     }
 
     /// The known facts that count for tenures.
