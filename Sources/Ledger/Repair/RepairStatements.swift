@@ -163,9 +163,9 @@ enum RepairStatements {
         """, row: FirstIdentify.init)
 
     /// Transfers of other purchases from installs to users: each says who the install was from then on, but for those
-    /// that a restore by the app's backend announced. That is not quite those that a restore made: one that came before the
-    /// purchase's first webhook is announced by that webhook, and counts; what a restore announced and a webhook showed
-    /// later does not count.
+    /// that a restore by the app's backend announced. Those are not quite the ones that a restore made: one that came
+    /// before the purchase's first webhook is announced by that webhook, and counts; what a restore announced and a
+    /// webhook showed later does not count.
     static let links = Statement<([String], Identifier, String, String, String, Int32), LinkRow>(
         "repair_links",
         """

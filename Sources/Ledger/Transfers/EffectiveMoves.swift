@@ -181,9 +181,9 @@ struct EffectiveMoves {
         counted.newestGain { $0.at < time }?.holder
     }
 
-    /// Whom a restore takes the purchase from; without tenures, of those who have it, the last that it was given to, and
-    /// nobody if the new holder is one of them. The latter only where events may name nobody: elsewhere a refund would
-    /// not reach who has it by a restore, because it names the holder that the platform knows.
+    /// Whom a restore takes the purchase from. Without tenures it is, of those who have it, the last that it was given
+    /// to, and nobody if the new holder is one of them. That is so only where events may name nobody: elsewhere refunds
+    /// would not reach who has it by a restore, because they name the holder that the platform knows.
     private func lastGiven(before move: KeptMove) -> Holder? {
         if let holder = soleHolder(at: move.at) { return holder }
         guard known.mayLackName else { return nil }

@@ -315,9 +315,9 @@ extension PurchaseState {
     private func pairs(_ before: Timeline, _ after: Timeline, _ readings: [FactReading]) -> [Timeline.Pair] {
         var pairs = after.pairs(differingFrom: before)
         var stated = readings.compactMap(\.native?.pair) + readings.compactMap(\.passed?.pair)
-        // A version before kept restores and gave some no effect, so that it announced nothing: those of purchases without
-        // tenures, and of subscriptions those to an install that the purchase knows or while it was unpaid. Where nobody
-        // has the purchase any more, a receiver would only take what is announced now for access.
+        // A version before kept restores and gave some no effect, so that it announced nothing: those of purchases
+        // without tenures, and of subscriptions those to an install that the purchase knows or while it was unpaid.
+        // Where nobody has the purchase any more, a receiver would only take what is announced now for access.
         let restored = mayLackName ? after.restored.map(\.pair) : []
         if !restored.isEmpty, after.access.values.contains(where: \.isActive) { stated += restored }
         for pair in stated where !pairs.contains(pair) { pairs.append(pair) }
