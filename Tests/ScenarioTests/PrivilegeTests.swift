@@ -187,7 +187,7 @@ import Vocabulary
         let refused = try relay.launch()
         #expect(refused.waitForEnd(180) != nil)
         #expect(
-            refused.errors.contains { $0.contains("the role app_posthouse may not use the schema posthouse") },
+            refused.errors.contains { $0.contains("the role app_posthouse may not use the schema \"posthouse\"") },
             "\(refused.errors)")
     }
 }
