@@ -64,7 +64,7 @@ extension Backend {
         let id = call.route.names[1]
         let grant = Grant(entitlement: id, install: user.id, scope: view.scope(user.environment))
         // Anew as for a grant, and until nobody else is found: whoever it was given to meanwhile must lose it, too.
-        // Each loses it once: who has it again after that was granted it again.
+        // Each loses it once: who has it again after that was granted it, or given it back, again.
         var revoked: Set<Holder> = []
         while true {
             let known = try await purchase(of: grant)

@@ -137,8 +137,9 @@ package struct Event: Sendable {
     /// the least time if there was none. If another one was recorded meanwhile, the event is refused. A restore that
     /// has passed the purchase on is none of them. Nil: it presumes nothing.
     package let presumedAsOf: Timestamp?
-    /// When the request of a statement of the app's backend is answered 503, at the latest. It is not recorded after
-    /// that: the backend may have stated something else since. Nil: it may be recorded whenever that succeeds.
+    /// When the request of a statement of the app's backend is answered 503, at the latest. Nothing of it is written
+    /// after that, for the backend may have stated something else since; what hangs in the writes or in their COMMIT
+    /// then may still be stored, as with any 503. Nil: it may be recorded whenever that succeeds.
     package var admittedUntil: ContinuousClock.Instant?
     /// The body, byte for byte as it was signed.
     package let body: [UInt8]

@@ -36,7 +36,8 @@ struct HolderChangeRow {
     static func transactionSubject(_ id: String) -> String { transactionPrefix + id }
 
     /// A row of the table that says nothing, or the event that stated it: damaged, or written by another version of
-    /// Posthouse. It is left out wherever it is met, and reported once; what it concerns is recorded without it.
+    /// Posthouse. It is left out wherever it is met, and reported once; what it concerns is recorded without it. Where
+    /// the event alone is damaged, the change still moves each purchase whose next webhook comes.
     struct Unreadable: Error, CustomStringConvertible {
         let row: Int64
         /// The column that cannot be read, with the table if that is another.
@@ -44,8 +45,8 @@ struct HolderChangeRow {
 
         var description: String {
             """
-            row \(row) of holder_changes cannot be read (\(column)): this change of a holder is left out. Once the row \
-            is repaired, set its applied_through to 00000000-0000-0000-0000-000000000000 and restart: it is then \
+            row \(row) of holder_changes cannot be read (\(column)): this change of a holder is left out. Once that is \
+            repaired, set the row's applied_through to 00000000-0000-0000-0000-000000000000 and restart: it is then \
             applied to all purchases that it concerns
             """
         }

@@ -114,7 +114,8 @@ enum HolderHistoryStatements {
 
     /// The newest `$7` kept events that moved a purchase, each once: one login can move thousands, and a transfer stays
     /// when its event is dropped. So each is looked for below the one before, and none below the oldest kept event: the
-    /// last search finds nothing, and would read every transfer of a holder who has thousands.
+    /// last search finds nothing, and would read every transfer of a holder who has thousands. (It still does where a
+    /// dead letter keeps an event as old as they are.)
     /// - Parameter column: of `transfers`, with the holder from or to which it moved.
     private static func moves(_ column: SQL) -> SQL {
         """

@@ -141,7 +141,7 @@ enum HolderInstallStatements {
             (SELECT p.environment, least(\(KnownAccessStatements.changedAt("e", of: "p")), coalesce(
                  (SELECT CASE WHEN t.to_holder = $4 THEN (extract(epoch FROM t.told_at) * 1000)::bigint END
                   FROM transfers t WHERE t.purchase = e.purchase AND (t.from_holder = $4 OR t.to_holder = $4)
-                  ORDER BY t.told_at, t.event LIMIT 1),
+                  ORDER BY t.told_at, t.event, t.from_holder = $4 LIMIT 1),
                  (SELECT min(coalesce(purchased_at_ms, nullif(as_of_ms, 0))) FROM transactions
                   WHERE purchase = e.purchase))), false
              FROM entitlements e JOIN purchases p ON p.id = e.purchase
