@@ -60,8 +60,8 @@ package enum SpoolFindings {
         spool.former.map { former in
             DoctorFinding(
                 .spool, .wrong, former,
-                do: "keep that disk; before the next start let it be recorded, or move it (posthouse-operate(7), "
-                    + "\"Service\")")
+                do: "keep that disk; before the next start let it be recorded, or, with every daemon that "
+                    + "uses it stopped, move it (posthouse-operate(7), \"Service\")")
         }
     }
 

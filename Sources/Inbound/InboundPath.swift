@@ -163,17 +163,18 @@ struct InboundPath: Sendable {
             case .conditionFailed: refuse(Self.outdated, .unavailable, webhook, submitter)
             }
         }
-        if let obstacle, submitter.fallback == nil {
-            observe(.refused(source: source.name, status: 503, reason: obstacle))
-        }
+        if let obstacle, submitter.fallback == nil { observeRefusal(obstacle, webhook) }
     }
 
     private func refuse(_ reason: String, _ answer: HTTPAnswer, _ webhook: Authentic, _ submitter: Submitter) {
         if let fallback = submitter.fallback { return fallback.unavailable(reason) }
-        // One that is too old was answered by the server, and reported (`Ingest.rejected`).
-        if webhook.age < Limits.acknowledgementTimeout {
-            observe(.refused(source: source.name, status: 503, reason: reason))
-        }
+        observeRefusal(reason, webhook)
         submitter.answer(answer)
+    }
+
+    /// One that is too old was answered by the server, and reported (`Ingest.rejected`).
+    private func observeRefusal(_ reason: String, _ webhook: Authentic) {
+        guard webhook.age < Limits.acknowledgementTimeout else { return }
+        observe(.refused(source: source.name, status: 503, reason: reason))
     }
 }

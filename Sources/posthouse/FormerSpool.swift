@@ -1,4 +1,5 @@
 import Spool
+import Vocabulary
 
 /// The daemon's spool at an earlier start, where the configuration names another one: what waits there was
 /// acknowledged, and no daemon of this configuration would look there.
@@ -17,8 +18,10 @@ struct FormerSpool {
         self.directory = directory
         self.next = next
         let waiting = try? SpoolFile.all(in: directory)
-        let copies = Set(((try? SpoolFile.all(in: next))?.files ?? []).map(\.relativePath))
-        files = (waiting?.files ?? []).filter { !copies.contains($0.relativePath) }
+        let others = (try? SpoolFile.all(in: next))?.files ?? []
+        let sizes = Dictionary(firstOf: others.map { ($0.relativePath, $0.sizeBytes) })
+        // A copy that was cut short is none.
+        files = (waiting?.files ?? []).filter { sizes[$0.relativePath] != $0.sizeBytes }
         isWhole = waiting?.unreadable.isEmpty ?? false
     }
 
