@@ -73,7 +73,7 @@ import Vocabulary
         #expect(try ChildProcess(move + [old, new]).waitForEnd(180) == .exited(0))
         if move[0] == "cp" {
             for file in try FileManager.default.subpathsOfDirectory(atPath: new) where file.contains("/") {
-                #expect(truncate("\(new)/\(file)", 0) == 0)
+                _ = truncate("\(new)/\(file)", 0)
             }
             #expect(try relay.launch().waitForEnd(180) == .exited(78), "copies that were cut short are none")
             #expect(try ChildProcess(["cp", "-a", old + "/.", new]).waitForEnd(180) == .exited(0))
