@@ -15,7 +15,7 @@ package struct API: IncomingHandler {
 
     /// - Parameters:
     ///   - now: the database's time; nil while it is unknown.
-    ///   - gate: what look-ups pass.
+    ///   - gate: limits look-ups; the daemon's only one, which Google Play's webhooks share.
     package init(
         tokens: [APIToken], sources: [Source], subscriptionGroups: [SubscriptionGroup], lookup: HolderLookup,
         queue: RecordQueue, bodyBytesMax: Int, gate: LookupGate,

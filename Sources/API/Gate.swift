@@ -1,9 +1,9 @@
 internal import Ledger
 
 extension LookupGate {
-    /// Waits for a turn, then runs `body`. A request that finds too many others waiting, or that waits longer than its
-    /// answer may take, is answered 503.
-    /// - Parameter patience: how long an answer is awaited.
+    /// Waits for a turn, then runs `body`. A request that finds too many others waiting, or that gets no turn within
+    /// `patience`, is answered 503.
+    /// - Parameter patience: counts from this call; `Backend.record` refuses a request whose whole time is over.
     func pass<Value: Sendable>(
         patience: Duration = APILimits.answerTimeout, _ body: () async throws(LookupFailure) -> Value
     ) async throws(APIFailure) -> Value {

@@ -33,8 +33,8 @@ extension Backend {
         let user = try await user(call.route.names[0], in: view)
         let (id, until) = try Self.grantAsked(call.body, now: try clock.now())
         let grant = Grant(entitlement: id, install: user.id, scope: view.scope(user.environment))
-        // Anew if another statement about it was recorded meanwhile: of two grants at once one must keep the other's
-        // end.
+        // Begins again if another statement about it was recorded meanwhile: of two grants at once the later one must
+        // keep the end of the first.
         while true {
             let known = try await purchase(of: grant)
             let identity = try await identity(of: user, in: view)
@@ -63,8 +63,8 @@ extension Backend {
         let user = try await user(call.route.names[0], in: view)
         let id = call.route.names[1]
         let grant = Grant(entitlement: id, install: user.id, scope: view.scope(user.environment))
-        // Anew as for a grant, and until nobody else is found: whoever it was given to meanwhile must lose it, too.
-        // Each loses it once: who has it again after that was granted it, or given it back, again.
+        // Begins again as a grant does, and until nobody else has it: whoever got it meanwhile must lose it, too. Each
+        // holder loses it once: one who has it after that got it by a newer statement, which stays.
         var revoked: Set<Holder> = []
         while true {
             let known = try await purchase(of: grant)

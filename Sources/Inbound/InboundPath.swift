@@ -78,7 +78,7 @@ struct InboundPath: Sendable {
         of request: IncomingRequest, at time: Timestamp, in spool: Spool,
         _ acknowledge: @escaping @Sendable (HTTPAnswer) -> Void
     ) -> @Sendable (_ cause: String) -> Void {
-        { [source, adapter, observe] cause in
+        { [self] cause in
             let id = adapter.idHeader.flatMap { name in
                 request.head.first(name).map { SpooledWebhook.Header(name: name, value: $0) }
             }
@@ -88,7 +88,7 @@ struct InboundPath: Sendable {
                 switch answer {
                 case .written: acknowledge(.stored)
                 case .refused(let reason):
-                    observe(.refused(source: source.name, status: 503, reason: reason))
+                    observeRefusal(reason, age: request.age)
                     acknowledge(.unavailable)
                 }
             }
@@ -163,18 +163,18 @@ struct InboundPath: Sendable {
             case .conditionFailed: refuse(Self.outdated, .unavailable, webhook, submitter)
             }
         }
-        if let obstacle, submitter.fallback == nil { observeRefusal(obstacle, webhook) }
+        if let obstacle, submitter.fallback == nil { observeRefusal(obstacle, age: webhook.age) }
     }
 
     private func refuse(_ reason: String, _ answer: HTTPAnswer, _ webhook: Authentic, _ submitter: Submitter) {
         if let fallback = submitter.fallback { return fallback.unavailable(reason) }
-        observeRefusal(reason, webhook)
+        observeRefusal(reason, age: webhook.age)
         submitter.answer(answer)
     }
 
     /// One that is too old was answered by the server, and reported (`Ingest.rejected`).
-    private func observeRefusal(_ reason: String, _ webhook: Authentic) {
-        guard webhook.age < Limits.acknowledgementTimeout else { return }
+    private func observeRefusal(_ reason: String, age: Duration) {
+        guard age < Limits.acknowledgementTimeout else { return }
         observe(.refused(source: source.name, status: 503, reason: reason))
     }
 }

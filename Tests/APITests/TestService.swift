@@ -115,6 +115,7 @@ final class TestService: Sendable {
         let (locked, isLocked) = AsyncStream<Void>.makeStream()
         let semaphore = DispatchSemaphore(value: 0)
         let held = Task { [pool] in
+            defer { isLocked.finish() }
             try await pool.withSession { session throws(DatabaseError) in
                 try session.transaction { session throws(DatabaseError) in
                     try session.script(sql)
@@ -139,13 +140,16 @@ final class TestService: Sendable {
         return Int(count) ?? 0
     }
 
-    /// Waits for a condition, a minute at most.
+    /// Waits for a condition; fails after a minute of waiting.
     func wait(until condition: () -> Bool) async throws {
         for _ in 0..<3_000 {
             if condition() { return }
             try await Task.sleep(for: .milliseconds(20))
         }
+        throw NotMet()
     }
+
+    private struct NotMet: Error {}
 
     // MARK: Requests
 

@@ -77,7 +77,7 @@ package struct Enricher: Sendable {
         let subject = TokenLookup.Subject(
             source: source, eventID: enrichment.messageID, occurredAt: enrichment.occurredAt,
             token: enrichment.token.id)
-        let known = try await lookUp(isFirst: true, until: end) { try await lookups.event(subject) }
+        let known = try await lookUp(alwaysWaits: false, until: end) { try await lookups.event(subject) }
         if known.isRecorded { return .asIs }
         if let client, !client.begin() { return .unavailable(reason: "too many webhooks wait for the API") }
         defer { client?.end() }
@@ -94,8 +94,10 @@ package struct Enricher: Sendable {
                 case .failed(let reason): return .unavailable(reason: reason)
                 }
             case .lookUp(let token):
-                let known = try await lookUp(isFirst: false, until: end) { try await lookups.token(token.id, source) }
-                step = enrichment.found(known)
+                let row = try await lookUp(alwaysWaits: true, until: end) {
+                    try await lookups.token(token.id, source)
+                }
+                step = enrichment.found(row)
             case .done(let answer): return .answered(answer)
             case .asIs: return .asIs
             case .cannotSay(let reason): return .unavailable(reason: reason)
@@ -106,15 +108,15 @@ package struct Enricher: Sendable {
 
     /// Waits for a turn at the gate, then runs `body`.
     /// - Parameters:
-    ///   - isFirst: it is the first look-up of its webhook, which is refused if too many wait. A further one follows
-    ///     an answer of the API and waits in any case; `AskLimits.eventsMax` bounds their number.
+    ///   - alwaysWaits: it waits however many others do: it follows an answer of the API, and `AskLimits.eventsMax`
+    ///     bounds the number of these for each source. A webhook's first look-up is refused if too many wait.
     ///   - end: a turn that comes later is not taken.
     /// - Throws: `LookupGate.Refusal`, or what `body` throws.
     private func lookUp<Value: Sendable>(
-        isFirst: Bool, until end: Duration, _ body: () async throws -> Value
+        alwaysWaits: Bool, until end: Duration, _ body: () async throws -> Value
     ) async throws -> Value {
         let isLate = { @Sendable [clock] in clock.elapsed() >= end }
-        if let refusal = await lookups.gate.enter(.webhook, alwaysWaits: !isFirst, isLate: isLate) { throw refusal }
+        if let refusal = await lookups.gate.enter(.webhook, alwaysWaits: alwaysWaits, isLate: isLate) { throw refusal }
         defer { lookups.gate.leave(.webhook) }
         return try await body()
     }

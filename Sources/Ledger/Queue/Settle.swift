@@ -151,8 +151,8 @@ extension Queue {
     }
 
     /// Those whose attempts are not in the history yet. An attempt is there if it was in doubt, its delivery is not
-    /// found under its lease any more, and the table has one with the same result and latency. Its number alone does
-    /// not tell: the next attempt has the same one if this one uses up no retry, and so has an attempt that another
+    /// found under its lease any more, and the table has one with the same result and latency. Its number alone is
+    /// no proof: the next attempt has the same one if this one uses up no retry, and so has an attempt that another
     /// daemon made because the COMMIT never arrived.
     /// - Parameters:
     ///   - leaving: what left the queue.
