@@ -61,7 +61,8 @@ package enum SpoolFindings {
             DoctorFinding(
                 .spool, .wrong, former,
                 do: "keep that disk; before the next start let it be recorded, or, with every daemon that "
-                    + "uses it stopped, move it (posthouse-operate(7), \"Service\")")
+                    + "uses it stopped, move it; if it is lost for good, remove its line (former_spool) from the file serving "
+                    + "in the state directory (posthouse-operate(7), \"Service\")")
         }
     }
 

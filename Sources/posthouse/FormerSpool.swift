@@ -1,3 +1,4 @@
+import JSONText
 import Spool
 import Vocabulary
 
@@ -9,6 +10,8 @@ struct FormerSpool {
     private let next: String
     /// Without those of which the other spool has a copy.
     let files: [SpoolFile]
+    /// Something is there, and the other spool has a copy of all that can be read.
+    private let isCopied: Bool
     /// False: more may wait, which this user, or the disk, does not let be read.
     private let isWhole: Bool
 
@@ -18,10 +21,12 @@ struct FormerSpool {
         self.directory = directory
         self.next = next
         let waiting = try? SpoolFile.all(in: directory)
-        let others = (try? SpoolFile.all(in: next))?.files ?? []
+        let found = waiting?.files ?? []
+        let others = found.isEmpty ? [] : (try? SpoolFile.all(in: next))?.files ?? []
         let sizes = Dictionary(firstOf: others.map { ($0.relativePath, $0.sizeBytes) })
         // A copy that was cut short is none.
-        files = (waiting?.files ?? []).filter { sizes[$0.relativePath] != $0.sizeBytes }
+        files = found.filter { sizes[$0.relativePath] != $0.sizeBytes }
+        isCopied = !found.isEmpty && files.isEmpty
         isWhole = waiting?.unreadable.isEmpty ?? false
     }
 
@@ -29,7 +34,7 @@ struct FormerSpool {
     var isNothing: Bool { files.isEmpty && isWhole }
 
     /// Whether nothing waits there any more. A disk that is away leaves no folder, or an empty one in its place.
-    var isDone: Bool { isNothing && SpoolLedger.isMarked(directory) }
+    var isDone: Bool { isNothing && (isCopied || SpoolLedger.isMarked(directory)) }
 
     /// A line of a command.
     var remark: String {
@@ -40,5 +45,14 @@ struct FormerSpool {
             default: "\(files.count) webhooks wait"
             }
         return "\(what) in \(directory), the daemon's spool at an earlier start; [spool] directory names \(next)"
+    }
+}
+
+extension JSONWriter {
+    mutating func member(_ formerSpools: [FormerSpool]) {
+        member("former_spools", objects: formerSpools) { former, json in
+            json.member("directory", former.directory)
+            json.member("webhooks", former.files.count)
+        }
     }
 }

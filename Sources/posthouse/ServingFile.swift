@@ -43,16 +43,18 @@ struct ServingFile: Sendable {
         self.former = former
         let others = former?.spools(insteadOf: spool) ?? []
         formerSpools = others.filter { !$0.isDone }.map(\.directory)
+        // Whoever uses a spool records all of it that no other daemon does.
+        let waiting = others.filter { !$0.isNothing && !SpoolFile.isInUse($0.directory) }
+        if waiting.isEmpty { return }
         // With webhooks in two spools that were served, one of the two must come first.
         let served = former.map { [$0.spool] + $0.formerSpools } ?? []
         let isFirst =
             served.contains { SecretStore.realPath($0) == SecretStore.realPath(spool) }
             && (try? SpoolFile.all(in: spool))?.files.isEmpty == false
-        // Whoever uses a spool records all of it that no other daemon does.
-        for waiting in others where !waiting.isNothing && !SpoolFile.isInUse(waiting.directory) {
+        for other in waiting {
             // What cannot be read could not be recorded there either.
-            guard isFirst || waiting.files.isEmpty else { throw Self.refusal(waiting) }
-            observe(.warning("\(waiting.remark); what waits there is not recorded until that is the spool again"))
+            guard isFirst || other.files.isEmpty else { throw Self.refusal(other) }
+            observe(.warning("\(other.remark); what waits there is not recorded until that is the spool again"))
         }
     }
 

@@ -70,6 +70,8 @@ import Vocabulary
             "\(refused.errors)")
         #expect(!Self.isThere(new))
 
+        // As where no start has reached the database yet.
+        try FileManager.default.removeItem(atPath: old + "/ledger")
         #expect(try ChildProcess(move + [old, new]).waitForEnd(180) == .exited(0))
         if move[0] == "cp" {
             for file in try FileManager.default.subpathsOfDirectory(atPath: new) where file.contains("/") {

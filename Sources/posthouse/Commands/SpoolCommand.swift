@@ -48,10 +48,7 @@ struct ListSpool: AsyncParsableCommand {
                     }
                     json.member("damaged", strings: waiting.damaged)
                     json.member("unreadable", strings: waiting.unreadable)
-                    json.member("former_spools", objects: waiting.former) { former, json in
-                        json.member("directory", former.directory)
-                        json.member("webhooks", former.files.count)
-                    }
+                    json.member(waiting.former)
                 }
             }
             for folder in waiting.unreadable {

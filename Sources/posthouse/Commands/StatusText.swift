@@ -217,7 +217,7 @@ struct StatusText {
                 json.member("count", other.count)
             }
             json.member("damaged", spool.damaged.count)
-            json.member("former_spool", spool.former.reduce(0) { $0 + $1.files.count })
+            json.member(spool.former)
         }
         json.member("sources", objects: SourceFigures.all(status, sources)) { source, json in
             json.member("name", source.name.isEmpty ? nil : source.name)
