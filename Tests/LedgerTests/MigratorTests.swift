@@ -7,7 +7,7 @@ import Testing
 /// Oracle: what psql finds in the catalogue.
 @Suite("Migrations", .serialized)
 struct MigratorTests {
-    private let newest = Int(Migration.all.last?.version ?? 0)
+    private let newest = Migrator.newest
 
     private func migrate(_ ledger: TestLedger) async throws -> Result<(from: Int, to: Int), MigrationError> {
         let connection = try await ledger.connect()

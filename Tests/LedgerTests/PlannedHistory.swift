@@ -13,7 +13,7 @@ struct PlannedHistory {
         func load(_ keys: some Sequence<KnownChanges.Key>) {
             for key in keys {
                 known.changes.load(
-                    [], of: key, from: Timestamp(milliseconds: .min), through: Timestamp(milliseconds: .max))
+                    [], of: key, from: .distantPast, through: .distantFuture)
             }
         }
         for event in events { load(event.wantedChanges.keys) }
@@ -111,7 +111,7 @@ extension PurchaseState {
     /// depends on links that are forgotten since.
     var withoutRepeatedNames: PurchaseState {
         var state = self
-        state.names = names.dropping(before: Timestamp(milliseconds: .max), first: own.map(\.since).min())
+        state.names = names.dropping(before: .distantFuture, first: own.map(\.since).min())
         return state
     }
 }

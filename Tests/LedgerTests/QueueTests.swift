@@ -159,7 +159,7 @@ struct QueueTests {
         }
     }
 
-    @Test("A claim that comes when its lane has a successor leases nothing and takes none of the successor's room")
+    @Test("A claim of a lane that was opened anew meanwhile leases nothing and takes none of the new opening's room")
     func formerOpening() async throws {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon([.named("all")], slotsPerLane: 8)

@@ -88,7 +88,7 @@ struct RetryTests {
     }
 
     @Test(
-        "After a reload: what a session was ended at, counting or making due, goes on with the next one",
+        "After a reload, counting or making due goes on with the next session if the server ends the one at hand",
         arguments: ["ACCESS EXCLUSIVE", "SHARE"])
     func sessionEnded(lock: String) async throws {
         try await TestLedger.run { ledger in

@@ -8,7 +8,7 @@ import Vocabulary
 /// `[database] schema`. Oracle: SQL, which names every schema itself.
 @Suite("A ledger in a schema of its own", .timeLimit(.minutes(30)))
 struct SchemaTests {
-    private let newest = Int(Migration.all.last?.version ?? 0)
+    private let newest = Migrator.newest
 
     /// What an app has in `public`, under our names.
     private static let decoys = """

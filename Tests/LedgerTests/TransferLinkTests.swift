@@ -67,7 +67,7 @@ struct TransferLinkTests {
         try await expectLink([gain(Self.device, at: 0), gain(Self.device, at: 20), restore(at: 50)], "")
     }
 
-    @Test("Nor is it after a second restore, when the first is older than any late webhook and part of the facts")
+    @Test("The loser of a second restore is not its user, when the first is older than any late webhook and in the facts")
     func restoredAgain() async throws {
         let day: Int64 = 86_400
         try await expectLink(
@@ -77,12 +77,12 @@ struct TransferLinkTests {
             ], "", isInOrder: true)
     }
 
-    @Test("Nor is a device of which only the loss is known, within the minute before the restore")
+    @Test("A device of which only the loss is known, within the minute before a restore, is not the user who gets it")
     func lostOnly() async throws {
         try await expectLink([gain(.user("carol"), at: 0), loss(Self.device, at: 100), restore(at: 130)], "")
     }
 
-    @Test("It is that user as of a transfer that something else shows, whichever comes first")
+    @Test("A device is the user to whom something other than a restore shows a transfer, whichever comes first")
     func transferred() async throws {
         let expected = "bob \(seconds(20).milliseconds)"
         let events = [gain(Self.device, at: 0), gain(Self.bob, at: 20), restore(at: 50)]

@@ -46,7 +46,7 @@ extension Recorder {
                 .warning(
                     """
                     a change of a holder (row \(row) of holder_changes) is not applied to all purchases yet; it is \
-                    tried again after \(pause): \(error)
+                    tried again after \(pause) at the earliest: \(error)
                     """))
             return true
         } catch {

@@ -87,7 +87,7 @@ extension Queue {
         let names = integrations.map(\.integration.name).sorted().joined(separator: ", ")
         var retry: Retry?
         var pause = Limits.reconnectBackoff.lowerBound
-        var isSlow = false
+        let what = "making due what waits for \(names)"
         while !Task.isCancelled {
             do throws(DatabaseError) {
                 if retry == nil { retry = try await Retry.ofAll(integrations.map(\.row), in: pool) }
@@ -95,19 +95,17 @@ extension Queue {
                     _ = try await retry?.step(in: pool)
                     pause = Limits.reconnectBackoff.lowerBound
                 }
+                succeeded(what)
                 return
             } catch {
                 guard error.isTemporary else {
                     return observe(
                         .warning(
-                            "what waits for \(names) is not due now, as the reload has said, but when it would have been "
-                                + "(posthouse retry makes it due): \(error)"))
+                            "what waits for \(names) could not be made due, though the reload says that it is: it waits "
+                                + "for its former time, unless posthouse retry makes it due: \(error)"))
                 }
                 // The pool logs that the database is out of reach.
-                if error.isStatementTimeout, !isSlow {
-                    observe(.warning("making due what waits for \(names) takes long, and goes on: \(error)"))
-                    isSlow = true
-                }
+                if error.isRetryable { report(error, doing: what) }
             }
             try? await Task.sleep(for: pause)
             pause = min(pause * 2, Limits.reconnectBackoff.upperBound)

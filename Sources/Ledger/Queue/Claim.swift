@@ -16,8 +16,8 @@ package struct ClaimCursor: Sendable {
 extension Queue {
     /// Claims up to `limit` due deliveries of one lane for this daemon, as far as the lane has room.
     ///
-    /// - Parameter opening: of the lane that claims: its claim may come late, when a successor is open already, which
-    ///   would never release the slots. Once that opening is over, nothing is claimed. nil: whichever there is.
+    /// - Parameter opening: of the lane that claims. After a reload the lane may be opened anew while its claim waits;
+    ///   slots of the new opening would never be released, so then nothing is claimed. nil: whichever there is.
     /// - Returns: the deliveries, not yet given to the lane, and whether the walk reached the end of what is due.
     package func claim(
         _ integration: Int32, in opening: DispatchBuffer.Opening? = nil, upTo limit: Int, cursor: inout ClaimCursor

@@ -79,7 +79,7 @@ package struct Recorder: Sendable {
 
     private func record(_ batch: [RecordQueue.Pending]) async {
         // An event that waited too long has been answered 503 already: it would be safe to record it, but pointless. A
-        // statement of the backend would not be safe, also where it waits only now, for a connection or a lock.
+        // statement of the backend would undo what was stated since, so it has a limit that is read behind the locks.
         let oldest = ContinuousClock.Instant.now - Limits.acknowledgementTimeout
         var (events, bodies): ([Entry], [(QuarantinedBody, RecordQueue.Submitter)]) = ([], [])
         for pending in batch {

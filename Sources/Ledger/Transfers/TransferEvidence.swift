@@ -15,12 +15,12 @@ struct TransferEvidence {
     /// Nothing is known.
     init() {}
 
-    /// Nothing is added.
+    /// Of one state; `added` is empty, because that takes two.
     /// - Parameter timeline: of the state.
     init(_ state: PurchaseState, _ timeline: Timeline) {
         let unrestored = timeline.unrestored
         shown = unrestored
-        if !state.natives.isEmpty { shown += state.natives.map { Timeline.Passing(pair: $0.pair, at: $0.at) } }
+        shown += state.natives.map { Timeline.Passing(pair: $0.pair, at: $0.at) }
         // Whoever else the purchase passes from to the new holder at that time loses it by the restore, too.
         if unrestored.count < timeline.passings.count {
             restored = Set(timeline.passings.filter { !unrestored.contains($0) }.map(\.pair))
