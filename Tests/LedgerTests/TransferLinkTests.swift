@@ -67,7 +67,7 @@ struct TransferLinkTests {
         try await expectLink([gain(Self.device, at: 0), gain(Self.device, at: 20), restore(at: 50)], "")
     }
 
-    @Test("The loser of a second restore is not its user, when the first is older than any late webhook and in the facts")
+    @Test("Who loses by a second restore is not its user, when the first is older than late webhooks and in the facts")
     func restoredAgain() async throws {
         let day: Int64 = 86_400
         try await expectLink(
