@@ -43,8 +43,8 @@ package final class Registration: Sendable {
     }
 
     private let pool: Pool
-    /// Distinguishes this daemon's row from another one of the same id: after a restore that this daemon was not stopped
-    /// for, another daemon may have drawn the id.
+    /// Distinguishes this daemon's row from another one of the same id: after a restore that this daemon was not
+    /// stopped for, another daemon may have drawn the id.
     let key: Identifier?
     private let version: String
     private let clock: DatabaseClock
