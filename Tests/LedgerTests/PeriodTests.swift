@@ -14,8 +14,8 @@ struct PeriodTests {
 
     /// - Parameter ages: in days, the oldest first; the first period is the third.
     private static func facts(_ ages: [Double], positions: [Int64] = [0, 0]) -> PeriodFacts {
-        let standing = ages.enumerated().map { PeriodFacts.Standing(period: Int64(3 + $0), age: day * $1) }
-        return PeriodFacts(standing: standing, positions: positions)
+        let existing = ages.enumerated().map { PeriodFacts.Existing(period: Int64(3 + $0), age: day * $1) }
+        return PeriodFacts(existing: existing, positions: positions)
     }
 
     @Test("A period lasts a day, or a sixtieth of the time for which events are kept")

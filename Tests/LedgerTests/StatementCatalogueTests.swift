@@ -80,7 +80,7 @@ struct StatementCatalogueTests {
             Entry(LapseStatements.correct), Entry(LapseStatements.created), Entry(LapseStatements.current),
             Entry(LapseStatements.note),
             Entry(PeriodTables.heirs),
-            Entry(PeriodTables.isPartitioned), Entry(PeriodTables.standing), Entry(PeriodTables.positions),
+            Entry(PeriodTables.isPartitioned), Entry(PeriodTables.existing), Entry(PeriodTables.positions),
             Entry(PeriodTables.begin), Entry(PeriodTables.end), Entry(PeriodTables.moveSequences),
             Entry(PeriodTables.partitions), Entry(PeriodTables.needed), Entry(PeriodTables.isUnfinished),
             Entry(PeriodTables.hasYoung), Entry(PruneStatements.isBehind), Entry(PeriodTables.bounds),

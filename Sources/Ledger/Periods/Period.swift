@@ -26,31 +26,31 @@ enum Period {
 
 /// The periods that stand, and how far the ids are.
 struct PeriodFacts: Equatable, Sendable {
-    struct Standing: Equatable, Sendable {
+    struct Existing: Equatable, Sendable {
         let period: Int64
         /// How long ago it began.
         let age: Duration
     }
 
     /// Ascending; empty: the tables are not partitioned yet.
-    let standing: [Standing]
+    let existing: [Existing]
     /// The last ids drawn, of events and of messages.
     let positions: [Int64]
 
     /// The period that is to begin now; nil: the newest goes on.
     func due(_ retention: Retention) -> Int64? {
-        guard let newest = standing.last else { return nil }
+        guard let newest = existing.last else { return nil }
         // A dump may have the sequences as they were after its tables.
         let reached = positions.map { Period.of($0 + 1) }.max() ?? 0
         if reached > newest.period { return reached }
-        guard newest.age >= Period.length(retention), standing.count < Period.keptHardMax else { return nil }
+        guard newest.age >= Period.length(retention), existing.count < Period.keptHardMax else { return nil }
         return newest.period + 1
     }
 
     /// The last id before the newest period, where a sequence is below it: the partitions are there, and whoever made
     /// them did not get so far.
     var missedID: Int64? {
-        guard let newest = standing.last else { return nil }
+        guard let newest = existing.last else { return nil }
         let last = Period.firstID(newest.period) - 1
         return positions.contains { $0 < last } ? last : nil
     }
@@ -59,12 +59,12 @@ struct PeriodFacts: Equatable, Sendable {
     /// partitioned yet, or because no period begins any more and the newest grows on.
     func firstIDWithinTime(_ retention: Retention) -> Int64? {
         let past = Set(past(retention))
-        if standing.count >= Period.keptHardMax, past.count == standing.count - 1 { return nil }
-        return standing.first { !past.contains($0.period) }.map { Period.firstID($0.period) }
+        if existing.count >= Period.keptHardMax, past.count == existing.count - 1 { return nil }
+        return existing.first { !past.contains($0.period) }.map { Period.firstID($0.period) }
     }
 
     /// The periods whose events are all past their time, ascending: the next began before that. Never the newest.
     func past(_ retention: Retention) -> [Int64] {
-        zip(standing, standing.dropFirst()).prefix { $1.age > retention.events + Period.slack }.map(\.0.period)
+        zip(existing, existing.dropFirst()).prefix { $1.age > retention.events + Period.slack }.map(\.0.period)
     }
 }

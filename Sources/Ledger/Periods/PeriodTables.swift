@@ -30,8 +30,8 @@ enum PeriodTables {
         "period_is_partitioned",
         "SELECT bool_and(relkind = 'p') FROM pg_class WHERE oid IN ('events'::regclass, 'messages'::regclass)")
 
-    static let standing = Statement<(), (Int64, Int64)>(
-        "period_standing",
+    static let existing = Statement<(), (Int64, Int64)>(
+        "period_existing",
         "SELECT id, (extract(epoch FROM now() - began_at) * 1000)::bigint FROM periods ORDER BY id")
     static let positions = Statement<(), (Int64, Int64)>(
         "period_positions",
@@ -190,11 +190,11 @@ enum PeriodTables {
 
     /// The facts, in a transaction that holds `lock`.
     static func facts(on session: borrowing Session) throws(DatabaseError) -> PeriodFacts {
-        let standing = try session.run(standing, ()).map { period, age in
-            PeriodFacts.Standing(period: period, age: .milliseconds(age))
+        let existing = try session.run(existing, ()).map { period, age in
+            PeriodFacts.Existing(period: period, age: .milliseconds(age))
         }
         let positions = try session.run(positions, ()).first
-        return PeriodFacts(standing: standing, positions: positions.map { [$0, $1] } ?? [])
+        return PeriodFacts(existing: existing, positions: positions.map { [$0, $1] } ?? [])
     }
 
     /// Key of the advisory lock by which those who change the partitions take turns: "periods" as bytes.

@@ -112,7 +112,7 @@ extension Upkeep {
         try PeriodTables.lock(on: session)
         let facts = try PeriodTables.facts(on: session)
         // Another daemon was faster.
-        guard facts.standing.contains(where: { $0.period == period }) else { return .dropped }
+        guard facts.existing.contains(where: { $0.period == period }) else { return .dropped }
         guard try SwitchGate.isFree(PeriodTables.names, on: session) else { return .notYet }
         guard facts.positions.allSatisfy({ $0 >= end - 1 }),
             try session.run(PeriodTables.hasYoung, (first, end, retention.events.wholeMilliseconds)).first == false
