@@ -131,7 +131,7 @@ extension Check {
     }
 
     /// Nil: it is left out, or wrong.
-    private mutating func keySet(of view: TableView, allowsPrivate: Bool) -> KeySetPlace? {
+    private mutating func keySet(of view: TableView, allowsPrivate: Bool) -> KeySetLocation? {
         guard let entry = view["keys"] else { return nil }
         guard entry.node.entries != nil else {
             return storeURL("keys", of: view, allowsPrivate: allowsPrivate)

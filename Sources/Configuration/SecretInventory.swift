@@ -68,7 +68,7 @@ package enum SecretInventory {
     ///   - look: of a path, links followed.
     ///   - realPath: of a path, links followed: two paths of one file are one secret.
     package static func list(
-        _ place: SecretPlace, stored: [String], handedOver: [UnitCredential]?, named: [NamedSecret]?,
+        _ place: SecretLocation, stored: [String], handedOver: [UnitCredential]?, named: [NamedSecret]?,
         look: @escaping (_ path: String) -> ListedSecret.Look, realPath: @escaping (_ path: String) -> String
     ) -> [ListedSecret] {
         var listing = Listing(
@@ -90,7 +90,7 @@ package enum SecretInventory {
 }
 
 private struct Listing {
-    let place: SecretPlace
+    let place: SecretLocation
     let handedOver: [UnitCredential]?
     /// Whether the configuration is.
     let isKnown: Bool
@@ -108,7 +108,7 @@ private struct Listing {
     private var paths: Set<String> = []
 
     init(
-        place: SecretPlace, handedOver: [UnitCredential]?, isKnown: Bool,
+        place: SecretLocation, handedOver: [UnitCredential]?, isKnown: Bool,
         look: @escaping (String) -> ListedSecret.Look, realPath: @escaping (String) -> String
     ) {
         self.place = place

@@ -72,6 +72,6 @@ package enum SecretReferences {
         let parts = path.split(separator: "/", omittingEmptySubsequences: false)
         if parts.count == 5, path.hasPrefix("/run/credentials/") { return .credential(String(parts[4])) }
         guard let directory, !path.hasPrefix("/") else { return .file(path) }
-        return .file(SecretPlace.absolute(path, from: directory))
+        return .file(SecretLocation.absolute(path, from: directory))
     }
 }

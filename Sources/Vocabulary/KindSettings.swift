@@ -78,7 +78,7 @@ package struct GooglePlaySettings: Hashable, Sendable {
     /// `account_id`: whom a purchase's obfuscated account id names.
     package let accountID: AccountNaming
     /// `keys`: of the tokens that prove a push.
-    package let keys: KeySetPlace
+    package let keys: KeySetLocation
     /// `api`: the state of a purchase is asked for before an event is recorded; nil: nothing is asked.
     package let api: StoreAPI?
 
@@ -91,7 +91,7 @@ package struct GooglePlaySettings: Hashable, Sendable {
 
     package init(
         packages: [String], audiences: [String], sender: String, accountID: AccountNaming = .user,
-        keys: KeySetPlace = .url(Self.usualKeys, allowsPrivateAddresses: false), api: StoreAPI? = nil
+        keys: KeySetLocation = .url(Self.usualKeys, allowsPrivateAddresses: false), api: StoreAPI? = nil
     ) {
         self.packages = packages
         self.audiences = audiences
@@ -103,7 +103,7 @@ package struct GooglePlaySettings: Hashable, Sendable {
 }
 
 /// Where the keys of a source's tokens are: a JSON Web Key Set (RFC 7517 section 5).
-package enum KeySetPlace: Hashable, Sendable {
+package enum KeySetLocation: Hashable, Sendable {
     case url(EndpointURL, allowsPrivateAddresses: Bool)
     case file(path: String)
 }

@@ -153,7 +153,7 @@ package struct Source: Sendable, Hashable {
     package var defaultEnvironment: String { environment ?? Self.usualEnvironment }
 
     /// The keys of the tokens by which it proves itself; nil: it has none.
-    package var keySet: KeySetPlace? {
+    package var keySet: KeySetLocation? {
         if case .googlePlay(let settings) = settings { settings.keys } else { nil }
     }
 

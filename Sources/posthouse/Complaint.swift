@@ -15,7 +15,7 @@ struct Complaint: Error, CustomStringConvertible {
     static func unreadableSecret(of what: String) -> Complaint {
         let command = ThisProcess.commandLine
         let named = command.contains(" --config") ? command : "\(command) --config FILE"
-        let unit = ThisProcess.transientUnit(["LoadCredential=NAME:\(SecretPlace.usualDirectory)/NAME"])
+        let unit = ThisProcess.transientUnit(["LoadCredential=NAME:\(SecretLocation.usualDirectory)/NAME"])
         return Complaint(
             """
             the secret of \(what) cannot be read here (posthouse check names it). A credential can be read by root and \

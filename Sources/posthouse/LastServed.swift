@@ -5,10 +5,10 @@ struct LastServed: Sendable, Equatable {
     struct Ledger: Sendable, Equatable {
         /// `LedgerMark.text`.
         let mark: String
-        let place: Place
+        let place: Location
     }
 
-    enum Place: Sendable, Equatable {
+    enum Location: Sendable, Equatable {
         /// The private cluster in this directory.
         case cluster(in: String)
         /// Another database, as messages name it: without a password.
@@ -53,8 +53,8 @@ extension LastServed {
             self.init(spool: spool, formerSpools: formerSpools, ledger: nil)
             return
         }
-        let cluster = values["cluster"].map { Place.cluster(in: $0) }
-        guard let place = cluster ?? values["database"].map({ Place.database($0) }) else { return nil }
+        let cluster = values["cluster"].map { Location.cluster(in: $0) }
+        guard let place = cluster ?? values["database"].map({ Location.database($0) }) else { return nil }
         self.init(spool: spool, formerSpools: formerSpools, ledger: Ledger(mark: mark, place: place))
     }
 }
@@ -80,7 +80,7 @@ extension LastServed.Ledger: CustomStringConvertible {
     }
 }
 
-extension LastServed.Place: CustomStringConvertible {
+extension LastServed.Location: CustomStringConvertible {
     var description: String {
         switch self {
         case .cluster(let directory): "the private cluster in \(directory)"

@@ -102,12 +102,12 @@ struct ServingFile: Sendable {
     }
 
     /// Refuses a database without the tables of a ledger. One that `posthouse migrate` has made them in is meant.
-    func refuseToBegin(in place: LastServed.Place, by settings: ConnectionSettings) async throws {
+    func refuseToBegin(in place: LastServed.Location, by settings: ConnectionSettings) async throws {
         guard former?.ledger != nil, try await !LedgerMark.isThere(settings) else { return }
         try refuseToBegin(in: place)
     }
 
-    private func refuseToBegin(in place: LastServed.Place) throws {
+    private func refuseToBegin(in place: LastServed.Location) throws {
         guard let ledger = former?.ledger, !Self.isEmpty(ledger.place) else { return }
         // An image has no rm.
         let otherwise = if case .database = place { ", or posthouse migrate" } else { "" }
@@ -121,7 +121,7 @@ struct ServingFile: Sendable {
     }
 
     /// Whether it is known that no webhook was ever recorded there: then a new beginning loses nothing.
-    private static func isEmpty(_ place: LastServed.Place) -> Bool {
+    private static func isEmpty(_ place: LastServed.Location) -> Bool {
         if case .cluster(let directory) = place { EmptyCluster.isRecorded(in: directory) } else { false }
     }
 
@@ -129,7 +129,7 @@ struct ServingFile: Sendable {
     /// - Parameter moved: a private cluster whose ledger this one is.
     func note(_ ledger: LastServed.Ledger, moved: EmbeddedLedger.Moved?) {
         if let before = former?.ledger, before.mark != ledger.mark, !Self.isEmpty(before.place),
-            before.place != moved.map({ LastServed.Place.cluster(in: $0.directory) })
+            before.place != moved.map({ LastServed.Location.cluster(in: $0.directory) })
         {
             observe(
                 .warning(

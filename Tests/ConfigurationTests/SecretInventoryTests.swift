@@ -51,7 +51,7 @@ import Testing
         named: [NamedSecret]?, there: Set<String> = [], hidden: Set<String> = [], directories: Set<String> = [],
         links: [String: String] = [:]
     ) throws -> [String] {
-        let place = try SecretPlace.choose(
+        let place = try SecretLocation.choose(
             isRoot: true, hasSystemd: unit, directory: nil, workingDirectory: "/", unit: "posthouse.service")
         let paths = there.union(stored.map(place.path))
         var credentials = handedOver?.map { UnitCredential(name: $0.key, path: $0.value) }

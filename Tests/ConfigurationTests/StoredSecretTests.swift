@@ -90,8 +90,8 @@ import Vocabulary
 
     private static func place(
         isRoot: Bool = true, hasSystemd: Bool = true, _ directory: String? = nil, from working: String = "/home/ann"
-    ) -> SecretPlace? {
-        try? SecretPlace.choose(
+    ) -> SecretLocation? {
+        try? SecretLocation.choose(
             isRoot: isRoot, hasSystemd: hasSystemd, directory: directory, workingDirectory: working,
             unit: "posthouse.service")
     }
@@ -111,8 +111,8 @@ import Vocabulary
     }
 
     @Test(arguments: [true, false]) func othersNameADirectory(_ hasSystemd: Bool) {
-        #expect(throws: SecretPlace.Refusal.notRoot) {
-            try SecretPlace.choose(
+        #expect(throws: SecretLocation.Refusal.notRoot) {
+            try SecretLocation.choose(
                 isRoot: false, hasSystemd: hasSystemd, directory: nil, workingDirectory: "/", unit: "posthouse.service")
         }
         for isRoot in [true, false] {
@@ -143,11 +143,11 @@ import Vocabulary
     }
 
     @Test func aUnitIsAService() {
-        #expect(SecretPlace.unitName("posthouse") == "posthouse.service")
-        #expect(SecretPlace.unitName("posthouse.service") == "posthouse.service")
-        #expect(SecretPlace.unitName("posthouse@eu") == "posthouse@eu.service")
+        #expect(SecretLocation.unitName("posthouse") == "posthouse.service")
+        #expect(SecretLocation.unitName("posthouse.service") == "posthouse.service")
+        #expect(SecretLocation.unitName("posthouse@eu") == "posthouse@eu.service")
         for name in ["", ".service", "-x", ".x", "a/b", "../x", "a b", "ä", String(repeating: "n", count: 248)] {
-            #expect(SecretPlace.unitName(name) == nil, "\(name)")
+            #expect(SecretLocation.unitName(name) == nil, "\(name)")
         }
     }
 }

@@ -12,7 +12,7 @@ struct KeySetTests {
         status: 200, body: Array(PubSubFixtures.document.utf8), cacheControl: "public, max-age=600")
 
     private static func keySet(
-        _ servers: FakeServers, _ clock: StoodClock, at place: KeySetPlace? = nil,
+        _ servers: FakeServers, _ clock: StoodClock, at place: KeySetLocation? = nil,
         readFile: @escaping KeySet.ReadFile = { _, _ in .failure(OutgoingFailure("none")) }
     ) -> KeySet {
         KeySet(

@@ -21,7 +21,7 @@ package final class KeySet: Sendable {
     }
 
     private let source: String
-    private let place: KeySetPlace
+    private let place: KeySetLocation
     private let send: OutgoingRequests
     private let readFile: ReadFile
     private let clock: AskClock
@@ -29,7 +29,7 @@ package final class KeySet: Sendable {
     private let state: Mutex<State>
 
     init(
-        source: String, place: KeySetPlace, clock: AskClock, send: @escaping OutgoingRequests,
+        source: String, place: KeySetLocation, clock: AskClock, send: @escaping OutgoingRequests,
         readFile: @escaping ReadFile, observe: @escaping Observer
     ) {
         self.source = source

@@ -11,7 +11,7 @@ package final class StoreClients: Sendable {
 
     private struct State {
         /// By the source's name.
-        var keySets: [[UInt8]: Held<KeySetPlace, KeySet>] = [:]
+        var keySets: [[UInt8]: Held<KeySetLocation, KeySet>] = [:]
         var apis: [[UInt8]: Held<StoreAPI, StoreAPIClient>] = [:]
     }
 
@@ -106,7 +106,7 @@ package final class StoreClients: Sendable {
         }
     }
 
-    private func keySet(of source: Source, at place: KeySetPlace) -> KeySet {
+    private func keySet(of source: Source, at place: KeySetLocation) -> KeySet {
         KeySet(source: source.name, place: place, clock: clock, send: send, readFile: readFile, observe: observe)
     }
 

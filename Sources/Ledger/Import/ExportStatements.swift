@@ -156,18 +156,18 @@ enum ExportStatements {
         """, row: passed)
 
     /// The key of a link, after which a page begins.
-    struct Place: Sendable {
+    struct LinkCursor: Sendable {
         var id = ""
         var source = ""
         var app = ""
         var environment = ""
     }
 
-    /// A place and a limit.
+    /// A cursor and a limit.
     typealias After = (String, String, String, String, Int32)
 
     struct Link: Sendable {
-        let place: Place
+        let place: LinkCursor
         let line: ImportLine
     }
 
@@ -176,7 +176,7 @@ enum ExportStatements {
         until: Timestamp?
     ) -> Link {
         Link(
-            place: Place(id: id, source: source, app: app, environment: environment),
+            place: LinkCursor(id: id, source: source, app: app, environment: environment),
             line: ImportLine(
                 scope: Scope(source: source, app: app, environment: environment), holder: .anonymous(id), asOf: asOf,
                 until: until, subject: .link(user: user, isFirst: false)))
@@ -195,7 +195,7 @@ enum ExportStatements {
         identity: String, source: String, app: String, environment: String, install: String, asOf: Timestamp
     ) -> Link {
         Link(
-            place: Place(id: identity, source: source, app: app, environment: environment),
+            place: LinkCursor(id: identity, source: source, app: app, environment: environment),
             line: ImportLine(
                 scope: Scope(source: source, app: app, environment: environment), holder: .anonymous(install),
                 asOf: asOf, until: nil, subject: .first(identity: identity)))
@@ -214,7 +214,7 @@ enum ExportStatements {
         id: String, source: String, app: String, environment: String, createdAt: Timestamp
     ) -> Link {
         Link(
-            place: Place(id: id, source: source, app: app, environment: environment),
+            place: LinkCursor(id: id, source: source, app: app, environment: environment),
             line: ImportLine(
                 scope: Scope(source: source, app: app, environment: environment), holder: .anonymous(id),
                 asOf: createdAt, until: nil, subject: .install))

@@ -11,7 +11,7 @@ package struct ExportWalk: Sendable {
     private let source: String?
     private var stage: Stage? = .purchases
     private var purchase = Identifier(high: 0, low: 0)
-    private var link = ExportStatements.Place()
+    private var link = ExportStatements.LinkCursor()
     private var change: Int64 = 0
     /// Purchases of which only the newest word is written, because their state cannot be read or is longer than a line
     /// may be; and changes of holders that cannot be read.
@@ -98,7 +98,7 @@ package struct ExportWalk: Sendable {
         let page = try await pool.withSession { session throws(DatabaseError) in try session.run(statement, wanted) }
         if page.count < Int(Limits.exportPageRows) {
             stage = following
-            link = ExportStatements.Place()
+            link = ExportStatements.LinkCursor()
         } else if let last = page.last {
             link = last.place
         }

@@ -19,7 +19,7 @@ struct AddSecret: AsyncParsableCommand {
               posthouse secret add tls-key <key.pem
             """)
 
-    @OptionGroup var options: SecretPlaceOptions
+    @OptionGroup var options: SecretLocationOptions
     @OptionGroup var output: OutputOption
     @Argument(help: "The name of the secret.") var name: String
     @Option(help: "Make it: whsec, shared with the receiver, or whsk, an ed25519 key with a public half for it.")
@@ -52,7 +52,7 @@ struct AddSecret: AsyncParsableCommand {
     }
 
     /// What the drop-in needs; nil where there is no unit.
-    private func line(in place: SecretPlace, _ path: String) async throws -> CredentialDropIn.Decision? {
+    private func line(in place: SecretLocation, _ path: String) async throws -> CredentialDropIn.Decision? {
         guard let unit = place.unit, let text = try await place.unitText() else { return nil }
         let decision = CredentialDropIn.decide(
             name: name, path: path, unit: text, dropIn: try SecretStore.read(unit.dropIn))
@@ -71,7 +71,7 @@ struct AddSecret: AsyncParsableCommand {
         }
     }
 
-    private func refuseTaken(_ path: String, _ place: SecretPlace, _ line: CredentialDropIn.Decision?) throws {
+    private func refuseTaken(_ path: String, _ place: SecretLocation, _ line: CredentialDropIn.Decision?) throws {
         guard SecretStore.exists(path) else { return }
         if replace { return try SecretStore.refuseLink(path) }
         guard let unit = place.unit, case .write? = line else { throw Complaint(SecretStore.existsText(path)) }
@@ -97,7 +97,7 @@ struct AddSecret: AsyncParsableCommand {
 
     /// Writes the file, then the line; without the line a new file is taken away again.
     /// - Returns: whether there was a file of this name.
-    private func store(_ secret: Secret, at path: String, in place: SecretPlace) async throws -> Bool {
+    private func store(_ secret: Secret, at path: String, in place: SecretLocation) async throws -> Bool {
         try SecretStore.makeDirectory(place.directory, mode: 0o700)
         let bytes = SecretText.file(secret)
         guard let unit = place.unit else {
@@ -125,7 +125,7 @@ struct AddSecret: AsyncParsableCommand {
     }
 
     /// Has systemd read the drop-in, and looks whether the line counts.
-    private func handOver(_ path: String, in place: SecretPlace) async throws {
+    private func handOver(_ path: String, in place: SecretLocation) async throws {
         guard let unit = place.unit else { return }
         do throws(Systemctl.Failure) {
             try await Systemctl.reloadUnits()
@@ -145,13 +145,13 @@ struct AddSecret: AsyncParsableCommand {
     // MARK: What it says
 
     /// The command of systemctl that hands a secret to the daemon that runs.
-    private static func applying(in place: SecretPlace) async -> String {
+    private static func applying(in place: SecretLocation) async -> String {
         guard place.unit != nil else { return "reload" }
         return Systemctl.reloadHandsOver(await UnitExamination.version()) ? "reload" : "restart"
     }
 
     private func report(
-        _ secret: Secret, _ path: String, _ place: SecretPlace, hasReplaced: Bool, applies: String
+        _ secret: Secret, _ path: String, _ place: SecretLocation, hasReplaced: Bool, applies: String
     ) {
         // Of what was taken in, the other side has what it needs.
         let shared = kind == .whsec ? secret.withBytes { String(decoding: $0, as: UTF8.self) } : nil
@@ -181,7 +181,7 @@ struct AddSecret: AsyncParsableCommand {
         }
     }
 
-    private func next(_ place: SecretPlace, _ applies: String) -> [String] {
+    private func next(_ place: SecretLocation, _ applies: String) -> [String] {
         guard let unit = place.unit else {
             return ["posthouse check", "a reload of the daemon (SIGHUP), or its start"]
         }
@@ -189,7 +189,7 @@ struct AddSecret: AsyncParsableCommand {
         return ["editor /etc/posthouse/posthouse.toml", "systemctl \(applies) \(service)"]
     }
 
-    private func remarks(_ place: SecretPlace, hasReplaced: Bool, _ applies: String) -> [String] {
+    private func remarks(_ place: SecretLocation, hasReplaced: Bool, _ applies: String) -> [String] {
         var remarks: [String] = []
         if hasReplaced {
             remarks.append(

@@ -16,7 +16,7 @@ struct ListSecrets: AsyncParsableCommand {
             """)
 
     @OptionGroup var file: ConfigurationOption
-    @OptionGroup var options: SecretPlaceOptions
+    @OptionGroup var options: SecretLocationOptions
     @OptionGroup var output: OutputOption
 
     func run() async throws {
@@ -41,7 +41,7 @@ struct ListSecrets: AsyncParsableCommand {
 
     /// What the configuration names; nil, and why, if it cannot be read.
     private func configured() -> (named: [NamedSecret]?, flaw: String?) {
-        let path = SecretPlace.absolute(file.path, from: SecretPlaceOptions.workingDirectory)
+        let path = SecretLocation.absolute(file.path, from: SecretLocationOptions.workingDirectory)
         let shown = PlainText.harmless(file.path)
         switch SecretReader.system.readFile(path, ConfigurationLimits.fileBytesMax) {
         case .failure(let failure):
@@ -81,7 +81,7 @@ struct ListSecrets: AsyncParsableCommand {
         return String(repeating: "0", count: max(0, 4 - digits.count)) + digits
     }
 
-    private func write(_ secrets: [ListedSecret], _ place: SecretPlace, into json: inout JSONWriter) {
+    private func write(_ secrets: [ListedSecret], _ place: SecretLocation, into json: inout JSONWriter) {
         json.member("directory", place.directory)
         json.member("unit", place.unit?.name)
         json.member("secrets", objects: secrets) { secret, json in

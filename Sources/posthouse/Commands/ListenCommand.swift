@@ -98,7 +98,7 @@ struct ListenCommand: AsyncParsableCommand {
         guard !isPublic else { return "# secret: name the whsk_ key of this public key" }
         // Relative paths of the configuration count from another directory.
         let path = FileStatus.realPath(secretFile) ?? secretFile
-        let credentials = SecretPlace.usualDirectory + "/"
+        let credentials = SecretLocation.usualDirectory + "/"
         let (kind, value) =
             path.hasPrefix(credentials) ? ("credential", String(path.dropFirst(credentials.count))) : ("file", path)
         return "secret = { \(kind) = \(String(decoding: JSONWriter.literal(value), as: UTF8.self)) }"

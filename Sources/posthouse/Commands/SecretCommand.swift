@@ -16,13 +16,13 @@ struct SecretCommand: AsyncParsableCommand {
 }
 
 /// The options that say where secrets are.
-struct SecretPlaceOptions: ParsableArguments {
+struct SecretLocationOptions: ParsableArguments {
     @Option(help: "A directory for files that the daemon reads itself; left out: the unit's credentials, as root.")
     var directory: String?
     @Option(help: "The service of systemd that gets the credentials.") var unit = "posthouse"
 
     func validate() throws {
-        guard SecretPlace.unitName(unit) != nil else {
+        guard SecretLocation.unitName(unit) != nil else {
             throw ValidationError("--unit must be the name of a service of systemd such as posthouse")
         }
         if let directory {
@@ -33,11 +33,11 @@ struct SecretPlaceOptions: ParsableArguments {
     }
 
     /// The place, or why there is none.
-    func place() throws -> SecretPlace {
-        do throws(SecretPlace.Refusal) {
-            return try SecretPlace.choose(
+    func place() throws -> SecretLocation {
+        do throws(SecretLocation.Refusal) {
+            return try SecretLocation.choose(
                 isRoot: geteuid() == 0, hasSystemd: Systemctl.isManager, directory: directory,
-                workingDirectory: Self.workingDirectory, unit: SecretPlace.unitName(unit) ?? unit)
+                workingDirectory: Self.workingDirectory, unit: SecretLocation.unitName(unit) ?? unit)
         } catch {
             throw Complaint(error.text)
         }
@@ -51,7 +51,7 @@ struct SecretPlaceOptions: ParsableArguments {
     }
 }
 
-extension SecretPlace {
+extension SecretLocation {
     /// The unit's text as systemd has it; nil where there is no unit.
     func unitText() async throws -> String? {
         guard let unit else { return nil }

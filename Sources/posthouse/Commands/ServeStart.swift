@@ -179,7 +179,7 @@ extension ServeCommand {
             let direct = try DirectConnection(configuration.database, as: configuration.database)
             let isDeclared = configuration.database.durability == .declared
             let moved = cluster == nil ? EmbeddedLedger.Moved(in: configuration.embedded.directory) : nil
-            let place: LastServed.Place =
+            let place: LastServed.Location =
                 cluster == nil ? .database("\(settings)") : .cluster(in: configuration.embedded.directory)
             let admit: @Sendable (ConnectionSettings) async throws -> Void = { settings in
                 if let moved { try await EmbeddedLedger.refuseUnlessLedger(moved, settings) }

@@ -183,6 +183,6 @@ struct Examination {
 
     /// A relative path counts from the working directory.
     static func absolute(_ path: String) -> String {
-        SecretPlace.absolute(path, from: SecretPlaceOptions.workingDirectory)
+        SecretLocation.absolute(path, from: SecretLocationOptions.workingDirectory)
     }
 }

@@ -1,7 +1,7 @@
 internal import Vocabulary
 
 /// Where `posthouse secret` stores secrets, and how the daemon gets them.
-package struct SecretPlace: Sendable, Hashable {
+package struct SecretLocation: Sendable, Hashable {
     /// The service of systemd that gets the secrets as credentials.
     package struct Unit: Sendable, Hashable {
         /// With its suffix: `posthouse.service`.
@@ -18,7 +18,7 @@ package struct SecretPlace: Sendable, Hashable {
         package var text: String {
             switch self {
             case .notRoot:
-                "\(SecretPlace.usualDirectory) is root's alone; run this as root (sudo posthouse secret …), or name a "
+                "\(SecretLocation.usualDirectory) is root's alone; run this as root (sudo posthouse secret …), or name a "
                     + "directory of your own with --directory DIR"
             }
         }
@@ -37,12 +37,12 @@ package struct SecretPlace: Sendable, Hashable {
     ///   - unit: with its suffix, as `unitName` gives it.
     package static func choose(
         isRoot: Bool, hasSystemd: Bool, directory: String?, workingDirectory: String, unit: String
-    ) throws(Refusal) -> SecretPlace {
+    ) throws(Refusal) -> SecretLocation {
         if let directory {
-            return SecretPlace(directory: absolute(directory, from: workingDirectory), unit: nil)
+            return SecretLocation(directory: absolute(directory, from: workingDirectory), unit: nil)
         }
         guard isRoot else { throw .notRoot }
-        return SecretPlace(directory: usualDirectory, unit: hasSystemd ? Unit(name: unit) : nil)
+        return SecretLocation(directory: usualDirectory, unit: hasSystemd ? Unit(name: unit) : nil)
     }
 
     /// `posthouse` and `posthouse.service` as `posthouse.service`; nil: not the name of a service (systemd.unit(5)).
