@@ -187,8 +187,8 @@ struct LineFields {
         return HolderName(at: at, kind: kind, holder: try holder())
     }
 
-    mutating func period() throws(PurchaseState.Unreadable) -> PurchaseState.Period {
-        PurchaseState.Period(at: try time(), isOn: try isFirst("on", or: "off"))
+    mutating func period() throws(PurchaseState.Unreadable) -> PurchaseState.RunningState {
+        PurchaseState.RunningState(at: try time(), isOn: try isFirst("on", or: "off"))
     }
 
     /// The first of a line of plans, and the times of all.

@@ -40,7 +40,7 @@ package struct PurchaseState: Sendable, Equatable {
     package internal(set) var names: [HolderName] = []
 
     /// Whether the purchase is running, for all of its holders at once: only under shared ownership.
-    package internal(set) var period: Period?
+    package internal(set) var period: RunningState?
 
     /// When the values were named that webhooks newer than that left out. The others were named by the newest webhook.
     var valueTimes: [Value: Timestamp] = [:]
@@ -84,7 +84,7 @@ package struct PurchaseState: Sendable, Equatable {
 
 extension PurchaseState {
     /// Whether a purchase with several holders was last said to run or to have ended, by event time.
-    package struct Period: Sendable, Hashable {
+    package struct RunningState: Sendable, Hashable {
         package let at: Timestamp
         package let isOn: Bool
     }

@@ -27,11 +27,11 @@ enum SharedOwnership {
             case .gain, .received:
                 announced += next.gain(fact.holder, at: fact.at)
                 if fact.concernsHolderAlone { continue }
-                next.write(period: PurchaseState.Period(at: fact.at, isOn: true))
+                next.write(period: PurchaseState.RunningState(at: fact.at, isOn: true))
             case .loss where fact.concernsHolderAlone:
                 next.write(Register(holder: fact.holder, at: fact.at, isOn: false, isTenureFree: true))
             case .loss, .transferred:
-                next.write(period: PurchaseState.Period(at: fact.at, isOn: false))
+                next.write(period: PurchaseState.RunningState(at: fact.at, isOn: false))
             // Of a source with shared ownership every event names somebody.
             case .naming, .said: break
             case .passed(let times):
@@ -221,7 +221,7 @@ extension PurchaseState {
     }
 
     /// Writes the period: the later event time wins; on equal times the end wins.
-    fileprivate mutating func write(period new: Period) {
+    fileprivate mutating func write(period new: RunningState) {
         guard let known = period else { return period = new }
         if new.at > known.at || new.at == known.at && !new.isOn { period = new }
     }
