@@ -11,7 +11,7 @@ final class IncomingConnection: ChannelDuplexHandler {
     /// Input that came before its turn. It is limited by one burst of reading (`HTTPServerLimits.keptBytesMax`): no
     /// more is read while something is kept. But once a client has ended its side, NIO reads all that the kernel has of
     /// it, whether it is asked to or not; what is beyond the limit is dropped then.
-    private enum Kept {
+    private enum BufferedPart {
         case head(HTTPRequestHead, arrived: NIODeadline)
         case body(ByteBuffer)
         case end
@@ -36,7 +36,7 @@ final class IncomingConnection: ChannelDuplexHandler {
     private let keptBytesMax: Int
     private var exchange: Exchange
     private var context: ChannelHandlerContext?
-    private var kept = CircularBuffer<Kept>()
+    private var kept = CircularBuffer<BufferedPart>()
     private var keptBytes = 0
     /// What came beyond `keptBytesMax` was dropped: for what is kept the client has ended its side there.
     private var isKeptCut = false
@@ -149,7 +149,7 @@ final class IncomingConnection: ChannelDuplexHandler {
         settle()
     }
 
-    private func take(_ part: Kept) {
+    private func take(_ part: BufferedPart) {
         if kept.isEmpty, exchange.takesParts, context?.channel.isWritable ?? false || exchange.isEnding {
             process(part)
         } else {
@@ -158,7 +158,7 @@ final class IncomingConnection: ChannelDuplexHandler {
         }
     }
 
-    private func keep(_ part: Kept) {
+    private func keep(_ part: BufferedPart) {
         if isKeptCut { return }
         keptBytes += part.bytes
         isKeptCut = keptBytes > keptBytesMax
@@ -176,7 +176,7 @@ final class IncomingConnection: ChannelDuplexHandler {
         isWorkingOffKept = false
     }
 
-    private func process(_ part: Kept) {
+    private func process(_ part: BufferedPart) {
         switch part {
         case .head(let head, let arrived): process(head, arrived: arrived)
         case .body(let bytes): perform(exchange.bodyCame(bytes, now: .now()))

@@ -78,7 +78,7 @@ extension ImportLine {
     fileprivate var isLink: Bool { if case .link = subject { true } else { false } }
 
     /// Of a line about what a ledger keeps of holders: the row that would have it.
-    fileprivate struct Kept {
+    fileprivate struct StoredChange {
         /// A kind of change; `first` and `install` stand for tables of their own.
         let kind: String
         let subject: String
@@ -87,9 +87,9 @@ extension ImportLine {
         let scope: Scope
     }
 
-    fileprivate var kept: Kept? {
-        func kept(_ kind: String, _ subject: String, _ target: String) -> Kept {
-            Kept(kind: kind, subject: subject, target: target, at: asOf.milliseconds, scope: scope)
+    fileprivate var kept: StoredChange? {
+        func kept(_ kind: String, _ subject: String, _ target: String) -> StoredChange {
+            StoredChange(kind: kind, subject: subject, target: target, at: asOf.milliseconds, scope: scope)
         }
         switch subject {
         case .purchase, .link: return nil

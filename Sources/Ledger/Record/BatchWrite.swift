@@ -12,7 +12,7 @@ final class BatchWrite {
     }
 
     /// A delivery of a message that was written, with its row.
-    private typealias Kept = (id: Int64, planned: FanOut.Planned)
+    private typealias WrittenDelivery = (id: Int64, planned: FanOut.Planned)
 
     let plan: BatchPlan
     let recording: BatchRecording
@@ -67,7 +67,7 @@ final class BatchWrite {
         return caused(written: written, messageIDs: ids.messages, kept)
     }
 
-    private func caused(written: Set<Int64>, messageIDs: [Int64], _ kept: [Kept]) -> [Identifier: Caused] {
+    private func caused(written: Set<Int64>, messageIDs: [Int64], _ kept: [WrittenDelivery]) -> [Identifier: Caused] {
         var caused: [Identifier: Caused] = [:]
         for (id, message) in zip(messageIDs, plan.messages) where written.contains(id) {
             caused[plan.events[message.cause].key, default: Caused()].messages += 1
@@ -125,7 +125,7 @@ final class BatchWrite {
     /// Leases the deliveries that are not blocked and find a free slot of an open lane; these are handed over after the
     /// commit. The others wait in the table.
     private func lease(
-        _ kept: [Kept], messageIDs: [Int64], with access: [Int: [UInt8]], reserved: inout Reservations,
+        _ kept: [WrittenDelivery], messageIDs: [Int64], with access: [Int: [UInt8]], reserved: inout Reservations,
         into committed: inout BatchRecording.Committed
     ) -> [RecordTables.DeliveryRow] {
         var shared: [Int: Message] = [:]
@@ -153,7 +153,7 @@ final class BatchWrite {
         return rows
     }
 
-    private func collectAwaited(_ kept: [Kept], into committed: inout BatchRecording.Committed) {
+    private func collectAwaited(_ kept: [WrittenDelivery], into committed: inout BatchRecording.Committed) {
         let timeouts = recording.routes.confirmTimeouts
         guard !timeouts.isEmpty else { return }
         for (id, delivery) in kept {

@@ -12,7 +12,7 @@ package enum Quarantine {
     }
 
     /// One row with what is kept of its webhook.
-    package struct Kept: Sendable {
+    package struct QuarantinedWebhook: Sendable {
         package let row: Row
         package let body: [UInt8]
         /// What a vendor's API answered about it; nil: none was asked.
@@ -45,7 +45,7 @@ package enum Quarantine {
     }
 
     /// One row with its webhook; nil: it is not there (any more).
-    package static func body(_ id: Int64, in pool: Pool) async throws(DatabaseError) -> Kept? {
+    package static func body(_ id: Int64, in pool: Pool) async throws(DatabaseError) -> QuarantinedWebhook? {
         try await pool.withSession { session throws(DatabaseError) in
             try session.run(QuarantineStatements.body, id).first
         }
@@ -162,13 +162,13 @@ enum QuarantineStatements {
     private static func kept(
         id: Int64, source: String, reason: String, receivedAt: Timestamp, body: [UInt8], answer: [UInt8]?,
         eventID: [UInt8]?
-    ) -> Quarantine.Kept {
+    ) -> Quarantine.QuarantinedWebhook {
         let row = Quarantine.Row(id: id, source: source, reason: reason, receivedAt: receivedAt, bytes: body.count)
-        return Quarantine.Kept(
+        return Quarantine.QuarantinedWebhook(
             row: row, body: body, answer: answer, eventID: eventID.map { String(decoding: $0, as: UTF8.self) })
     }
 
-    static let body = Statement<Int64, Quarantine.Kept>(
+    static let body = Statement<Int64, Quarantine.QuarantinedWebhook>(
         "quarantine_body",
         """
         SELECT id, source, reason, (extract(epoch FROM received_at) * 1000)::bigint, body, answer, event_id

@@ -113,7 +113,7 @@ struct QuarantineRetry {
 
     /// - Returns: nil: the answer does not fit any more what is known.
     private func readAgain(
-        _ kept: Quarantine.Kept, answer stored: [UInt8]?, of source: Source
+        _ kept: Quarantine.QuarantinedWebhook, answer stored: [UInt8]?, of source: Source
     ) async throws(DatabaseError) -> Result? {
         let adapter = SourceAdapters.adapter(for: source.kind)
         let (id, body) = (kept.row.id, kept.body)
