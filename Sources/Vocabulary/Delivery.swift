@@ -110,7 +110,7 @@ package struct Settlement: Sendable {
         case accepted
         case retry(after: Duration)
         /// A failed probe of an open breaker, for example: uses up no attempt of the schedule and changes nothing else.
-        case kept(after: Duration)
+        case postponed(after: Duration)
         /// Given up, with the reason that stays with the dead letter.
         case dead(reason: String)
         /// 410: the integration is paused and the delivery waits; uses up no attempt of the schedule.
@@ -120,7 +120,7 @@ package struct Settlement: Sendable {
         package var hasText: Bool {
             switch self {
             case .dead, .paused: true
-            case .accepted, .retry, .kept: false
+            case .accepted, .retry, .postponed: false
             }
         }
     }
@@ -161,7 +161,7 @@ package struct Settlement: Sendable {
     package func changingTexts(_ change: (String) -> String) -> Settlement {
         let changed: Verdict =
             switch verdict {
-            case .accepted, .retry, .kept: verdict
+            case .accepted, .retry, .postponed: verdict
             case .dead(let reason): .dead(reason: change(reason))
             case .paused(let reason): .paused(reason: change(reason))
             }

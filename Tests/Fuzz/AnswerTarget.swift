@@ -88,7 +88,7 @@ enum AnswerTarget {
                 outcome, isProbe: isProbe, isOutdated: isOutdated, attempt: attempt, schedule: schedule,
                 permanentStatuses: [400], createdAt: now, now: now, random: 1)
             switch decision {
-            case .retry(let at, let reason), .keep(let at, let reason):
+            case .retry(let at, let reason), .postpone(let at, let reason):
                 let wait = Duration.milliseconds(at.milliseconds - now.milliseconds)
                 require((.zero...Limits.retryAfterMax).contains(wait), "a wait of \(wait)")
                 requirePlain(reason, "the reason for another attempt")

@@ -132,7 +132,7 @@ struct BreakerTests {
             try await daemon.queue.giveBack([handed[1]])
             _ = try await daemon.queue.settle([
                 Settlement(
-                    delivery: probe, verdict: .kept(after: .zero), httpStatus: 503, latencyMilliseconds: 3,
+                    delivery: probe, verdict: .postponed(after: .zero), httpStatus: 503, latencyMilliseconds: 3,
                     failure: "answered 503")
             ])
             #expect(try ledger.psql("SELECT attempts, leased_by IS NULL FROM deliveries ORDER BY id") == "2|t\n2|t")

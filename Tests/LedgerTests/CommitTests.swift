@@ -85,7 +85,7 @@ struct CommitTests {
                 deadlineMargin: .seconds(20))
             let impatient = try await ledger.daemon([.named("a")], settings: settings)
             let batch = [
-                held[0].settled(.accepted), held[1].settled(.kept(after: .seconds(60))),
+                held[0].settled(.accepted), held[1].settled(.postponed(after: .seconds(60))),
                 held[2].settled(.dead(reason: "answered 400")),
             ]
             // The attempt before was alike, because it used up no retry.
@@ -148,7 +148,7 @@ struct CommitTests {
             let daemon = try await ledger.daemon([.named("a")])
             daemon.open("a")
             await daemon.record([.sample()])
-            let before = daemon.inbox.take().map { $0.settled(.kept(after: .zero)) }
+            let before = daemon.inbox.take().map { $0.settled(.postponed(after: .zero)) }
             #expect(await Self.failure(of: daemon, before) == nil)
             daemon.queue.inDoubt.insert(before)
             try ledger.psql("DELETE FROM daemons")

@@ -63,7 +63,7 @@ struct RecorderTests {
 
             let row = try #require(try await Quarantine.list(in: daemon.pool).first)
             let still = try await Quarantine.record(row.id, as: late, routes: [], rules: [:], in: daemon.pool)
-            guard case .kept = still else { throw DatabaseError.protocolViolation(reason: "\(still)") }
+            guard case .stillQuarantined = still else { throw DatabaseError.protocolViolation(reason: "\(still)") }
             #expect(try ledger.psql(kept).hasPrefix("1|"))
             try ledger.psql(#"UPDATE purchases SET state = '\x\#(state)' WHERE key = 'subs_1'"#)
             let outcome = try await Quarantine.record(row.id, as: late, routes: [], rules: [:], in: daemon.pool)

@@ -251,7 +251,7 @@ struct RepairTests {
             let before = try ledger.picture()
             try ledger.psql("DELETE FROM events WHERE name IN ('ACTIVATE', 'DEACTIVATE')")
             let kept = try await ledger.repair("subs_1", readings, by: daemon)
-            #expect(kept.verdict == .kept && kept.missing.contains(.state), "\(kept)")
+            #expect(kept.verdict == .leftUnchanged && kept.missing.contains(.state), "\(kept)")
             #expect(kept.missing.contains(.transfers))
             #expect(try ledger.picture() == before)
 
@@ -300,7 +300,7 @@ struct RepairTests {
             #expect(try ledger.psql(access) == before)
             #expect(try ledger.psql("SELECT kind FROM purchases WHERE key = 'once'") == "one_time")
             // The states can be read, and the next webhooks go on from them.
-            #expect(try await ledger.repairAll(readings, by: daemon).allSatisfy { $0.verdict == .kept })
+            #expect(try await ledger.repairAll(readings, by: daemon).allSatisfy { $0.verdict == .leftUnchanged })
             await daemon.record([.stating(.activate(user, seconds(500), until: end), purchase: "off", source: source)])
             let active = """
                 SELECT holder FROM entitlements e JOIN purchases p ON p.id = e.purchase WHERE p.key = 'off' AND active

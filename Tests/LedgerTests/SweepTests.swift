@@ -185,7 +185,7 @@ struct SweepTests {
             let new = try await daemon.claimAll("all")
             #expect(new.map(\.message.type) == ["NEW"])
             // Put off since then, as a probe is, it waits.
-            _ = try await daemon.queue.settle(new.map { $0.settled(.kept(after: .seconds(600)), status: 503) })
+            _ = try await daemon.queue.settle(new.map { $0.settled(.postponed(after: .seconds(600)), status: 503) })
             try await daemon.sweep()
             #expect(try await daemon.claimAll("all").isEmpty && daemon.log.warnings.count == 1)
         }
@@ -201,7 +201,7 @@ struct SweepTests {
             let claimed = try await daemon.claimAll("all")
             try #require(claimed.map(\.message.type) == ["GIVEN", "ASKED"])
             try await daemon.queue.giveBack([claimed[0]])
-            let asked = Settlement.Verdict.kept(after: Limits.retryAfterMax)
+            let asked = Settlement.Verdict.postponed(after: Limits.retryAfterMax)
             _ = try await daemon.queue.settle([claimed[1].settled(asked, status: 503)])
             try ledger.psql("UPDATE deliveries SET due_at = due_at + interval '2 days' WHERE id = \(claimed[0].id)")
             #expect(try await daemon.claimAll("all").isEmpty)

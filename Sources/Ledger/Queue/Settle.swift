@@ -203,7 +203,7 @@ extension Queue {
                 case .retry(let delay):
                     attempts.append(Int16(clamping: made + 1))
                     delays.append(delay.wholeMilliseconds)
-                case .kept(let delay):
+                case .postponed(let delay):
                     attempts.append(Int16(clamping: made))
                     delays.append(delay.wholeMilliseconds)
                 case .paused, .accepted, .dead:
@@ -290,14 +290,14 @@ extension Settlement.Verdict {
     package var isFinal: Bool {
         switch self {
         case .accepted, .dead: true
-        case .retry, .kept, .paused: false
+        case .retry, .postponed, .paused: false
         }
     }
 
     package var outcome: Outcome {
         switch self {
         case .accepted: .accepted
-        case .retry, .kept: .retry
+        case .retry, .postponed: .retry
         case .dead: .dead
         case .paused: .paused
         }

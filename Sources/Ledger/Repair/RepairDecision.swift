@@ -46,7 +46,7 @@ struct RepairDecision {
             && known.mapValues(\.access) == given.mapValues(\.access)
         let isComplete = isEqual || missing.isEmpty
         let isKept = !isComplete && stored != nil
-        verdict = isEqual ? .sound : isKept ? .kept : .rebuilt
+        verdict = isEqual ? .sound : isKept ? .leftUnchanged : .rebuilt
         self.missing = isEqual ? [] : missing
         let new = rebuilt.transfers.filter {
             !announced.contains($0.id) && !ErasedID.isStandIn($0.from) && !ErasedID.isStandIn($0.to)

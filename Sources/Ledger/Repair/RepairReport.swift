@@ -6,7 +6,7 @@ package struct RepairReport: Sendable {
         /// State and access are what the webhooks give.
         case sound
         /// They differ, but webhooks are missing, so that nobody can say which is right: the stored state stays.
-        case kept
+        case leftUnchanged
         /// State and access were replaced, or would be.
         case rebuilt
         /// It could not be checked, for this reason.

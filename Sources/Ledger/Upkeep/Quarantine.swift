@@ -28,7 +28,7 @@ package enum Quarantine {
         /// The event was recorded before, from another webhook.
         case duplicate(EventTrail)
         /// The stored state of its purchase cannot be read: the body stays in quarantine (`Repair`).
-        case kept(reason: String)
+        case stillQuarantined(reason: String)
         /// What is known of its token does not fit the event any more (`Event.tokens`): read the body anew. It stays.
         case outdated
         /// The body was recorded, discarded or erased since it was read: nothing is recorded of it now.
@@ -124,7 +124,7 @@ package enum Quarantine {
             case .recorded, .duplicate:
                 isThere = try !session.run(QuarantineStatements.discard, [id]).isEmpty
                 blocked = committed.blocked.map(\.key)
-            case .kept, .outdated, .vanished:
+            case .stillQuarantined, .outdated, .vanished:
                 (isThere, blocked) = (try !session.run(QuarantineStatements.lock, id).isEmpty, [])
             }
             return isThere ? .commit((outcome, blocked)) : .rollBack((.vanished, []))
@@ -138,7 +138,7 @@ package enum Quarantine {
         switch committed.outcomes.first {
         case .recorded(let trail): return .recorded(trail, unmoved: committed.unmoved)
         case .duplicate(let trail, _): return .duplicate(trail)
-        case .setAside(_, _, let reason), .unavailable(let reason): return .kept(reason: reason)
+        case .setAside(_, _, let reason), .unavailable(let reason): return .stillQuarantined(reason: reason)
         case .conditionFailed: return .outdated
         case nil: throw .protocolViolation(reason: "recording one event came to nothing")
         }

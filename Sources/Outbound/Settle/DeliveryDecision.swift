@@ -7,7 +7,7 @@ package enum DeliveryDecision: Sendable, Equatable {
     case retry(at: Timestamp, reason: String)
     /// The attempt does not count (a failed probe of an open breaker, for example): the delivery waits, with its gap
     /// unused.
-    case keep(at: Timestamp, reason: String)
+    case postpone(at: Timestamp, reason: String)
     case dead(DeathReason)
     /// The receiver answered 410: it gets no attempt until somebody resumes it. The delivery waits, with its gap
     /// unused.
@@ -37,7 +37,7 @@ package enum DeliveryDecision: Sendable, Equatable {
     package var failure: String? {
         switch self {
         case .accepted: nil
-        case .retry(_, let reason), .keep(_, let reason), .pauseIntegration(let reason): reason
+        case .retry(_, let reason), .postpone(_, let reason), .pauseIntegration(let reason): reason
         case .dead(let death): death.explanation
         }
     }
@@ -45,7 +45,7 @@ package enum DeliveryDecision: Sendable, Equatable {
     /// When the delivery is tried again; nil: not by itself.
     package var nextAttemptAt: Timestamp? {
         switch self {
-        case .retry(let at, _), .keep(let at, _): at
+        case .retry(let at, _), .postpone(let at, _): at
         case .accepted, .dead, .pauseIntegration: nil
         }
     }
@@ -55,7 +55,7 @@ package enum DeliveryDecision: Sendable, Equatable {
         switch self {
         case .accepted: .accepted
         case .retry(let at, _): .retry(after: .milliseconds(at.milliseconds - now.milliseconds))
-        case .keep(let at, _): .kept(after: .milliseconds(at.milliseconds - now.milliseconds))
+        case .postpone(let at, _): .postponed(after: .milliseconds(at.milliseconds - now.milliseconds))
         case .dead(let death): .dead(reason: death.explanation)
         case .pauseIntegration(let reason): .paused(reason: reason)
         }
@@ -89,7 +89,7 @@ package enum DeliveryDecision: Sendable, Equatable {
         case .success(let answer) where answer.status == 410 && isOutdated:
             // It may have another address now, or somebody has mended what is there, and a pause would hold up
             // everything that goes there. If nothing has changed, 410 is answered again.
-            return .keep(
+            return .postpone(
                 at: now,
                 reason: "answered 410, but the integration was changed, removed or resumed meanwhile; it is not paused")
         case .success(let answer) where answer.status == 410:
@@ -106,14 +106,14 @@ package enum DeliveryDecision: Sendable, Equatable {
             return .retry(at: now, reason: RequestFailure.cancelled.explanation)
         case .failure(let failure) where failure.isOfThisMachine:
             let next = now.advanced(byMilliseconds: milliseconds(Limits.breakerProbeInterval))
-            return .keep(at: next, reason: "\(failure.explanation); it uses up no attempt")
+            return .postpone(at: next, reason: "\(failure.explanation); it uses up no attempt")
         case .failure(let failure): reason = failure.explanation
         }
         let deadline = schedule.giveUpAfter.map { createdAt.advanced(byMilliseconds: milliseconds($0)) }
         if isProbe, case .failing = EndpointHealth(result) {
             let next = now.advanced(byMilliseconds: milliseconds(min(asked, Limits.retryAfterMax)))
             if let deadline, next > deadline { return .dead(.pastDeadline(last: reason)) }
-            return .keep(at: next, reason: "\(reason); as a probe of the open breaker it uses up no attempt")
+            return .postpone(at: next, reason: "\(reason); as a probe of the open breaker it uses up no attempt")
         }
         guard attempt <= schedule.gaps.count else { return .dead(.exhausted(attempts: attempt, last: reason)) }
         let gap = spread(milliseconds(schedule.gaps[attempt - 1]), share: schedule.jitter, random: random())

@@ -14,14 +14,14 @@ struct QuarantineRetry {
     enum Result {
         case recorded(EventTrail, unmoved: [String])
         case duplicate(EventTrail)
-        case kept(reason: String)
+        case stillQuarantined(reason: String)
         /// Somebody else has recorded it or thrown it away.
         case vanished
 
         var isGone: Bool {
             switch self {
             case .recorded, .duplicate, .vanished: true
-            case .kept: false
+            case .stillQuarantined: false
             }
         }
 
@@ -29,7 +29,7 @@ struct QuarantineRetry {
             switch self {
             case .recorded: "recorded"
             case .duplicate: "duplicate"
-            case .kept: "kept"
+            case .stillQuarantined: "kept"
             case .vanished: "vanished"
             }
         }
@@ -43,7 +43,7 @@ struct QuarantineRetry {
                     trail.deliveries == 1 ? "1 delivery" : "\(trail.deliveries) deliveries",
                 ] + unmoved.map(KeptMove.movedNothing)).joined(separator: ", ")
             case .duplicate(let trail): "\(trail.name) \(trail.event) of \(trail.source) had been recorded before"
-            case .kept(let reason): reason
+            case .stillQuarantined(let reason): reason
             case .vanished: "it is not in quarantine any more"
             }
         }
@@ -86,7 +86,7 @@ struct QuarantineRetry {
             } catch {
                 if case .commitUnknown = error { return (results, error) }
                 if error.isConnectionLevel { return (results, error) }
-                results.append((id, .kept(reason: "it could not be recorded: \(error)")))
+                results.append((id, .stillQuarantined(reason: "it could not be recorded: \(error)")))
             }
         }
         return (results, nil)
@@ -96,19 +96,20 @@ struct QuarantineRetry {
         guard let kept = try await Quarantine.body(id, in: pool) else { return .vanished }
         let row = kept.row
         guard let source = configuration.sources.first(where: { $0.name.utf8.elementsEqual(row.source.utf8) }) else {
-            return .kept(reason: "the configuration has no source \(row.source); give it back its name, then try again")
+            return .stillQuarantined(
+                reason: "the configuration has no source \(row.source); give it back its name, then try again")
         }
         if let line = ImportLine.setAside(row, kept.body) {
-            if let fault = line.fault(at: ThisProcess.now()) { return .kept(reason: fault) }
+            if let fault = line.fault(at: ThisProcess.now()) { return .stillQuarantined(reason: fault) }
             return try await record(id, line.event, isLine: true)
-                ?? .kept(reason: "what is known of its purchase does not fit it")
+                ?? .stillQuarantined(reason: "what is known of its purchase does not fit it")
         }
         // What was answered before may not fit any more what is known of its token: then it is asked about anew, once.
         let answers: [[UInt8]?] = kept.answer == nil ? [nil] : [kept.answer, nil]
         for answer in answers {
             if let result = try await readAgain(kept, answer: answer, of: source) { return result }
         }
-        return .kept(reason: "other webhooks of its purchase were recorded meanwhile; try again")
+        return .stillQuarantined(reason: "other webhooks of its purchase were recorded meanwhile; try again")
     }
 
     /// - Returns: nil: the answer does not fit any more what is known.
@@ -126,7 +127,7 @@ struct QuarantineRetry {
                 case .asIs: break
                 case .answered(let given): answer = given
                 // It says nothing of the body, whose reason stays.
-                case .unavailable(let reason): return .kept(reason: reason)
+                case .unavailable(let reason): return .stillQuarantined(reason: reason)
                 case .unusable(let reason): throw Unreadable(reason: reason)
                 }
             }
@@ -149,13 +150,13 @@ struct QuarantineRetry {
             // Any other error may be gone next time, and says nothing of the body.
             guard error.isDataError, !error.isOfDrawnIDs else { throw error }
             let reason = "the database cannot store it: \(error)"
-            if isLine { return .kept(reason: reason) }
+            if isLine { return .stillQuarantined(reason: reason) }
             return try await keep(id, reason)
         }
         return switch outcome {
         case .recorded(let trail, let unmoved): .recorded(trail, unmoved: unmoved)
         case .duplicate(let trail): .duplicate(trail)
-        case .kept(let reason): .kept(reason: reason)
+        case .stillQuarantined(let reason): .stillQuarantined(reason: reason)
         case .outdated: nil
         case .vanished: .vanished
         }
@@ -173,6 +174,6 @@ struct QuarantineRetry {
     /// Leaves a body in quarantine with a new reason.
     private func keep(_ id: Int64, _ reason: String) async throws(DatabaseError) -> Result {
         try await Quarantine.note(reason, of: id, in: pool)
-        return .kept(reason: reason)
+        return .stillQuarantined(reason: reason)
     }
 }

@@ -149,7 +149,7 @@ private struct RepairSummary {
         transfers += report.transfers.count
         switch report.verdict {
         case .sound: break
-        case .kept: kept += 1
+        case .leftUnchanged: kept += 1
         case .rebuilt:
             rebuilt += 1
             if report.isPartial { partial += 1 }
@@ -197,7 +197,7 @@ enum RepairText {
     static func render(_ report: RepairReport, isDry: Bool) -> String {
         let place = [report.source, report.app, report.environment].filter { !$0.isEmpty }.joined(separator: ", ")
         var lines = ["\(report.key) (\(place)): \(outcome(report, isDry))"]
-        if report.verdict == .rebuilt || report.verdict == .kept {
+        if report.verdict == .rebuilt || report.verdict == .leftUnchanged {
             lines += report.missing.map { "  missing: \($0.rawValue)" }
         }
         for change in report.access {
@@ -221,7 +221,7 @@ enum RepairText {
         let webhooks = isOne ? "one stored webhook" : "\(report.webhooks) stored webhooks"
         switch report.verdict {
         case .sound: return "nothing to repair, by \(webhooks)"
-        case .kept: return "differs from what \(webhooks) \(isOne ? "gives" : "give"), and stays as it is"
+        case .leftUnchanged: return "differs from what \(webhooks) \(isOne ? "gives" : "give"), and stays as it is"
         case .impossible(let reason): return reason
         case .rebuilt:
             let what = report.wasReadable ? "differed" : "could not be read"
@@ -261,7 +261,7 @@ enum RepairText {
     private static func word(_ verdict: RepairReport.Verdict) -> String {
         switch verdict {
         case .sound: "sound"
-        case .kept: "kept"
+        case .leftUnchanged: "kept"
         case .rebuilt: "repaired"
         case .impossible: "impossible"
         }

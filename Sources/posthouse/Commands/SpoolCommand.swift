@@ -280,7 +280,7 @@ struct RecordSpool: AsyncParsableCommand {
         let outcome: (word: String, explanation: String)
         if let id = try await Quarantine.add([body], in: pool)[0] {
             switch try await retry.readAgain(id) {
-            case .kept(let reason): outcome = ("quarantined", reason)
+            case .stillQuarantined(let reason): outcome = ("quarantined", reason)
             case let result: outcome = (result.word, result.explanation)
             }
         } else {

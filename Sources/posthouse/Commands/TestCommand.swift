@@ -168,7 +168,7 @@ private struct TestResult {
     private var consequence: String {
         switch decision {
         case .accepted: ""
-        case .retry(let at, _), .keep(let at, _):
+        case .retry(let at, _), .postpone(let at, _):
             "a delivery would be tried again after "
                 + DurationText.write(.milliseconds(at.milliseconds - now.milliseconds))
         case .dead: "a delivery would be a dead letter"

@@ -45,7 +45,7 @@ import Vocabulary
 
     @Test(arguments: [false, true]) func anOutdatedAttemptPausesNothing(isProbe: Bool) {
         let gone = decide(answer(410), isProbe: isProbe, isOutdated: true, attempt: 99)
-        guard case .keep(let at, let reason) = gone else {
+        guard case .postpone(let at, let reason) = gone else {
             Issue.record("it is not kept")
             return
         }
@@ -60,7 +60,7 @@ import Vocabulary
         let next = now.advanced(byMilliseconds: 1_500)
         let table: [(DeliveryDecision, failure: String?, next: Timestamp?, outcome: Outcome)] = [
             (.accepted, nil, nil, .accepted), (.retry(at: next, reason: "a"), "a", next, .retry),
-            (.keep(at: next, reason: "b"), "b", next, .retry),
+            (.postpone(at: next, reason: "b"), "b", next, .retry),
             (.dead(.pastDeadline(last: "c")), "c; the next attempt would come after give_up_after", nil, .dead),
             (.pauseIntegration(reason: "d"), "d", nil, .paused),
         ]
@@ -178,14 +178,14 @@ import Vocabulary
 
     @Test func whatThisMachineLacksUsesUpNoAttempt() {
         let decision = decide(.failure(.shortage("raise LimitNOFILE=")), attempt: 10)
-        guard case .keep(let at, let reason) = decision else { Issue.record("\(decision)"); return }
+        guard case .postpone(let at, let reason) = decision else { Issue.record("\(decision)"); return }
         #expect(at == now.advanced(byMilliseconds: 5_000) && reason.contains("raise LimitNOFILE="))
         #expect(EndpointHealth(.failure(.shortage(""))) == .starved)
     }
 
     @Test func aFailedProbeOfAnOpenBreakerUsesUpNoAttempt() {
         func kept(_ decision: DeliveryDecision) -> Int64? {
-            if case .keep(let at, _) = decision { at.milliseconds - now.milliseconds } else { nil }
+            if case .postpone(let at, _) = decision { at.milliseconds - now.milliseconds } else { nil }
         }
         for attempt in [1, 10, 11] {
             #expect(kept(decide(answer(500), isProbe: true, attempt: attempt)) == 0)
