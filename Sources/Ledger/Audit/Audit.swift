@@ -198,7 +198,8 @@ package struct Audit: Sendable {
 
     /// - Returns: whether that was the last page.
     private mutating func lookAtHeld(
-        in pool: Pool, _ read: @escaping @Sendable (borrowing Session) throws(DatabaseError) -> [AuditStatements.Held]
+        in pool: Pool,
+        _ read: @escaping @Sendable (borrowing Session) throws(DatabaseError) -> [AuditStatements.QueuedRow]
     ) async throws(DatabaseError) -> Bool {
         let held = try await readHeld(in: pool, read)
         var findings = held.judge(knownFrom: knownFrom, since: since)
@@ -232,11 +233,12 @@ package struct Audit: Sendable {
     }
 
     private mutating func readHeld(
-        in pool: Pool, _ read: @escaping @Sendable (borrowing Session) throws(DatabaseError) -> [AuditStatements.Held]
-    ) async throws(DatabaseError) -> AuditHeld {
+        in pool: Pool,
+        _ read: @escaping @Sendable (borrowing Session) throws(DatabaseError) -> [AuditStatements.QueuedRow]
+    ) async throws(DatabaseError) -> AuditQueuePage {
         let (held, knownFrom) = try await Self.snapshot(in: pool) { session throws(DatabaseError) in
             let rows = try read(session)
-            return AuditHeld(rows: rows, names: Dictionary(firstOf: try session.run(Pauses.names, ())))
+            return AuditQueuePage(rows: rows, names: Dictionary(firstOf: try session.run(Pauses.names, ())))
         }
         self.knownFrom = knownFrom
         return held

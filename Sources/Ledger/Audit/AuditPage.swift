@@ -159,6 +159,6 @@ struct AuditPage: Sendable {
     ) -> AuditFinding {
         AuditFinding(
             kind, of: message.handle, message: message.id,
-            integration: row.map { names[$0] ?? AuditHeld.unknown($0) }, createdAt: message.createdAt)
+            integration: row.map { names[$0] ?? AuditQueuePage.unknown($0) }, createdAt: message.createdAt)
     }
 }

@@ -150,7 +150,7 @@ enum AuditStatements {
         "SELECT message, integration FROM deliveries WHERE message >= $1 AND message <= $2", row: Waiting.init)
 
     /// A delivery that waits, or a dead letter.
-    struct Held {
+    struct QueuedRow {
         let delivery: Int64
         let message: Int64
         let integration: Int32
@@ -176,8 +176,8 @@ enum AuditStatements {
         delivery: Int64, message: Int64, integration: Int32, createdAt: Timestamp, hasMessage: Bool, lacksEvent: Bool,
         source: String?, key: Identifier?, vendorEventID: String?, eventKey: Identifier?, lacksAttempts: Bool,
         lacksLastAttempt: Bool, isNeverDue: Bool, isLeasedForEver: Bool, isTwice: Bool
-    ) -> Held {
-        Held(
+    ) -> QueuedRow {
+        QueuedRow(
             delivery: delivery, message: message, integration: integration, createdAt: createdAt,
             hasMessage: hasMessage, lacksEvent: lacksEvent,
             handle: AuditHandle(source: source, message: key, vendorEventID: vendorEventID, event: eventKey),
@@ -200,7 +200,7 @@ enum AuditStatements {
     /// Deliveries after id `$1`, to `$2`, `$3` at most, of integration `$4`; null: of all. Due later than `$5`
     /// milliseconds from now is never, leased for longer than `$6` is for ever. Of several of one message and
     /// integration the last waits twice.
-    static let deliveries = Statement<(Int64, Int64, Int32, Int32?, Int64, Int64), Held>(
+    static let deliveries = Statement<(Int64, Int64, Int32, Int32?, Int64, Int64), QueuedRow>(
         "audit_deliveries",
         """
         WITH page AS MATERIALIZED (
@@ -226,7 +226,7 @@ enum AuditStatements {
         """, row: held)
 
     /// Dead letters likewise; `$5` is the reason of what was given up by hand.
-    static let deadLetters = Statement<(Int64, Int64, Int32, Int32?, String), Held>(
+    static let deadLetters = Statement<(Int64, Int64, Int32, Int32?, String), QueuedRow>(
         "audit_dead_letters",
         """
         SELECT d.delivery, d.message, d.integration, \(heldColumns),

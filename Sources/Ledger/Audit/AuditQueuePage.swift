@@ -1,8 +1,8 @@
 import Vocabulary
 
 /// One page of what waits, or of dead letters, and the judgement on them. Its judgement is pure.
-struct AuditHeld: Sendable {
-    let rows: [AuditStatements.Held]
+struct AuditQueuePage: Sendable {
+    let rows: [AuditStatements.QueuedRow]
     let names: [Int32: String]
 
     static func unknown(_ row: Int32) -> String { "#\(row)" }
@@ -21,7 +21,7 @@ struct AuditHeld: Sendable {
         }
     }
 
-    private func flaws(of row: AuditStatements.Held, isKnown: Bool) -> [AuditFinding.Kind] {
+    private func flaws(of row: AuditStatements.QueuedRow, isKnown: Bool) -> [AuditFinding.Kind] {
         var flaws: [AuditFinding.Kind] = []
         if !row.hasMessage { flaws.append(.noMessage) }
         if row.lacksEvent { flaws.append(.noEvent) }
