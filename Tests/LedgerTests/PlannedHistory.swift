@@ -87,7 +87,8 @@ struct PlannedHistory {
         let ids = plan.purchases.keys.sorted()
         let held = ids.flatMap { id in
             access(of: id).sorted { ($0.value.isActive ? 0 : 1, $0.key) < ($1.value.isActive ? 0 : 1, $1.key) }.map {
-                ExportStatements.Held(purchase: id, holder: $0.key, isActive: $0.value.isActive, asOf: $0.value.asOf)
+                ExportStatements.HolderRow(
+                    purchase: id, holder: $0.key, isActive: $0.value.isActive, asOf: $0.value.asOf)
             }
         }
         let bought = ids.compactMap { id in

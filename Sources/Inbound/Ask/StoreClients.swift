@@ -4,15 +4,15 @@ package import Vocabulary
 /// What sources need of a store's servers: the keys of its tokens and its API. They outlive a reload that does not
 /// change them, with the keys, the access token and the breaker that they have.
 package final class StoreClients: Sendable {
-    private struct Held<Settings: Equatable & Sendable, Client: Sendable>: Sendable {
+    private struct Client<Settings: Equatable & Sendable, Value: Sendable>: Sendable {
         let settings: Settings
-        let client: Client
+        let client: Value
     }
 
     private struct State {
         /// By the source's name.
-        var keySets: [[UInt8]: Held<KeySetLocation, KeySet>] = [:]
-        var apis: [[UInt8]: Held<StoreAPI, StoreAPIClient>] = [:]
+        var keySets: [[UInt8]: Client<KeySetLocation, KeySet>] = [:]
+        var apis: [[UInt8]: Client<StoreAPI, StoreAPIClient>] = [:]
     }
 
     private let send: OutgoingRequests
@@ -58,11 +58,11 @@ package final class StoreClients: Sendable {
                 let name = Array(source.name.utf8)
                 if let place = source.keySet {
                     let same = old.keySets[name].flatMap { $0.settings == place ? $0 : nil }
-                    state.keySets[name] = same ?? Held(settings: place, client: keySet(of: source, at: place))
+                    state.keySets[name] = same ?? Client(settings: place, client: keySet(of: source, at: place))
                 }
                 if let api = source.api {
                     let same = old.apis[name].flatMap { $0.settings == api ? $0 : nil }
-                    state.apis[name] = same ?? Held(settings: api, client: client(of: source, api))
+                    state.apis[name] = same ?? Client(settings: api, client: client(of: source, api))
                 }
             }
             let (before, now) = (old.keySets.values.map(\.client), state.keySets.values.map(\.client))
@@ -80,7 +80,7 @@ package final class StoreClients: Sendable {
         state.withLock { state in
             for source in sources {
                 guard let api = source.api else { continue }
-                state.apis[Array(source.name.utf8)] = Held(settings: api, client: client(of: source, api))
+                state.apis[Array(source.name.utf8)] = Client(settings: api, client: client(of: source, api))
             }
         }
     }

@@ -3,7 +3,7 @@ import Vocabulary
 /// Purchases with all that belongs to them, as lines. Pure.
 struct ExportPage: Sendable {
     let purchases: [ExportStatements.Bought]
-    let holders: [ExportStatements.Held]
+    let holders: [ExportStatements.HolderRow]
     let transactions: [ExportStatements.Transacted]
     let said: [ExportStatements.Said]
     let tokens: [ExportStatements.Token]
@@ -37,7 +37,7 @@ struct ExportPage: Sendable {
 
     /// - Returns: nil if the state cannot be read, or is too long for a line.
     private func whole(
-        _ purchase: ExportStatements.Bought, _ holders: [ExportStatements.Held],
+        _ purchase: ExportStatements.Bought, _ holders: [ExportStatements.HolderRow],
         _ newest: ExportStatements.Transacted?, _ tokens: [ExportStatements.Token]
     ) -> ImportLine? {
         guard let state = purchase.state else { return nil }
@@ -57,7 +57,7 @@ struct ExportPage: Sendable {
 
     /// What each holder was last stated to have, and the numbers of transfers with the first.
     private func words(
-        _ purchase: ExportStatements.Bought, _ holders: [ExportStatements.Held],
+        _ purchase: ExportStatements.Bought, _ holders: [ExportStatements.HolderRow],
         _ newest: ExportStatements.Transacted?, _ transfers: [ExportStatements.Passed]
     ) -> [ImportLine] {
         holders.enumerated().map { index, held in

@@ -42,19 +42,19 @@ enum ExportStatements {
         FROM purchases WHERE id = ANY ($1) ORDER BY id
         """, row: bought)
 
-    struct Held: Sendable {
+    struct HolderRow: Sendable {
         let purchase: Identifier
         let holder: Holder
         let isActive: Bool
         let asOf: Timestamp
     }
 
-    private static func held(purchase: Identifier, holder: String, isActive: Bool, asOf: Timestamp) -> Held {
-        Held(purchase: purchase, holder: Holder(column: holder), isActive: isActive, asOf: asOf)
+    private static func held(purchase: Identifier, holder: String, isActive: Bool, asOf: Timestamp) -> HolderRow {
+        HolderRow(purchase: purchase, holder: Holder(column: holder), isActive: isActive, asOf: asOf)
     }
 
     /// Those who have each purchase first.
-    static let holders = Statement<[Identifier], Held>(
+    static let holders = Statement<[Identifier], HolderRow>(
         "export_holders",
         """
         SELECT e.purchase, e.holder, e.active, \(KnownAccessStatements.asOf("e", of: "p"))

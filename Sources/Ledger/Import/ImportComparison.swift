@@ -128,7 +128,7 @@ extension ImportLine {
 }
 
 enum ImportComparisonStatements {
-    struct Held: Sendable {
+    struct StoredHolder: Sendable {
         /// Counted from 1.
         let line: Int64
         let known: ImportComparison.Known
@@ -136,14 +136,14 @@ enum ImportComparisonStatements {
 
     private static func held(
         line: Int64, isActive: Bool?, until: Timestamp?, product: String?, plan: String?
-    ) -> Held {
-        Held(
+    ) -> StoredHolder {
+        StoredHolder(
             line: line,
             known: ImportComparison.Known(isActive: isActive, until: until, product: product, plan: plan))
     }
 
     /// Holders and hashes of purchases; no row: there is no such purchase.
-    static let purchases = Statement<([String], [Identifier]), Held>(
+    static let purchases = Statement<([String], [Identifier]), StoredHolder>(
         "import_compare_purchases",
         """
         SELECT w.line, e.active, t.effective_next_renewal_at_ms, p.product, p.plan

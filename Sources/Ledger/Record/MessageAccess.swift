@@ -21,7 +21,7 @@ struct MessageAccess {
     }
 
     /// One purchase of a subject.
-    struct Held {
+    struct SubjectPurchase {
         /// Position of the subject in the arrays, from 1.
         let place: Int
         let product: String?
@@ -86,7 +86,7 @@ struct MessageAccess {
     }
 
     /// - Parameter held: up to one more than are listed.
-    private static func text(of holder: Holder, _ version: Int64, _ held: [Held]) -> [UInt8] {
+    private static func text(of holder: Holder, _ version: Int64, _ held: [SubjectPurchase]) -> [UInt8] {
         JSONWriter.object { json in
             json.key("holder")
             json.object { json in json.member(holder.fieldName, holder.id) }
@@ -122,8 +122,8 @@ enum MessageAccessStatements {
     private static func held(
         place: Int64, product: String?, plan: String?, isActive: Bool, until: Timestamp?, isOverdue: Bool, app: String,
         store: String, purchase: String, kind: String
-    ) -> MessageAccess.Held {
-        MessageAccess.Held(
+    ) -> MessageAccess.SubjectPurchase {
+        MessageAccess.SubjectPurchase(
             place: Int(place), product: product, plan: plan, isActive: isActive, until: until, isOverdue: isOverdue,
             app: app, store: store, purchase: purchase, kind: kind)
     }
@@ -133,7 +133,7 @@ enum MessageAccessStatements {
     /// looked up of `$6` at most, so that somebody with thousands of purchases does not hold up the batch.
     /// Purchases are read row by row: planned while the table is empty, a plain join reads it whole.
     static let held = Statement<
-        ([String], [String], [String], [String], [Int64?], Int32, Int32), MessageAccess.Held
+        ([String], [String], [String], [String], [Int64?], Int32, Int32), MessageAccess.SubjectPurchase
     >(
         "access_held",
         """
