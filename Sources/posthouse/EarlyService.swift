@@ -55,7 +55,7 @@ struct EarlyService: Sendable {
             repeat {
                 let hang = await SelfCheck.answer(clients.group) ? nil : SelfCheck.loopHangs
                 guard !Task.isCancelled else { return }
-                LifeSign.ofThisProcess.note(hang ?? (openListeners.areListening ? nil : SelfCheck.socketFailed))
+                LifeSign.ofThisProcess.report(hang ?? (openListeners.areListening ? nil : SelfCheck.socketFailed))
                 if let hang, !isLogged { observe(.hangs(what: hang)) }
                 isLogged = hang != nil
                 _ = Notify.status(

@@ -19,7 +19,7 @@ final class LifeSign: Sendable {
 
     /// Feeds the watchdog if all is well.
     /// - Parameter trouble: nil: all is well.
-    func note(_ trouble: String?) {
+    func report(_ trouble: String?) {
         if trouble == nil { _ = Notify.watchdog() }
         state.withLock { $0 = State(trouble: trouble, checkedAt: .now) }
     }

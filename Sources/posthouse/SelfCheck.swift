@@ -37,7 +37,7 @@ struct SelfCheck: Sendable {
             // A cancelled check proves nothing.
             guard !Task.isCancelled else { return }
             let trouble = hang ?? (relay.isListening ? nil : Self.socketFailed)
-            LifeSign.ofThisProcess.note(trouble)
+            LifeSign.ofThisProcess.report(trouble)
             if let hang, !isLogged { relay.observe(.hangs(what: hang)) }
             _ = Notify.status(trouble.map { "\($0); \(status)" } ?? status)
             isLogged = hang != nil

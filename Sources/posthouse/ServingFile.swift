@@ -87,9 +87,9 @@ struct ServingFile: Sendable {
     }
 
     /// Notes the spool, which is open from here on.
-    func noteSpool() { note(former?.ledger) }
+    func recordSpool() { record(former?.ledger) }
 
-    private func note(_ ledger: LastServed.Ledger?) {
+    private func record(_ ledger: LastServed.Ledger?) {
         write(LastServed(spool: spool, formerSpools: formerSpools, ledger: ledger))
     }
 
@@ -127,7 +127,7 @@ struct ServingFile: Sendable {
 
     /// Notes the ledger that is served from here on; the journal says so where it is another one.
     /// - Parameter moved: a private cluster whose ledger this one is.
-    func note(_ ledger: LastServed.Ledger, moved: EmbeddedLedger.Moved?) {
+    func record(_ ledger: LastServed.Ledger, moved: EmbeddedLedger.Moved?) {
         if let before = former?.ledger, before.mark != ledger.mark, !Self.isEmpty(before.place),
             before.place != moved.map({ LastServed.Location.cluster(in: $0.directory) })
         {
@@ -136,7 +136,7 @@ struct ServingFile: Sendable {
                     "another ledger is served from here on, \(ledger); the one before was \(before): if that is not "
                         + "meant, let [database] url or [embedded] directory lead there again"))
         }
-        note(ledger)
+        record(ledger)
     }
 
     /// What a new beginning must remove besides, as a shell takes it behind another command; empty: nothing.

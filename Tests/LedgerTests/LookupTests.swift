@@ -145,7 +145,7 @@ struct LookupTests {
         #expect(clock.now == nil)
         let start = ContinuousClock.now
         func note(_ clock: DatabaseClock, _ time: Int64, began: Duration, took: Duration = .zero) {
-            clock.note(seconds(time), began: start + began, ended: start + began + took)
+            clock.addReading(seconds(time), began: start + began, ended: start + began + took)
         }
         note(clock, 5, began: .zero)
         #expect(clock.now.map { $0 >= seconds(5) && $0 < seconds(1_000) } == true)

@@ -150,7 +150,7 @@ struct OperatorLookupTests {
             let rows = try await Quarantine.list(in: daemon.pool)
             #expect(rows.map(\.reason) == ["odd", "odd"] && rows.map(\.bytes) == [3, 3])
             #expect(try await Quarantine.body(rows[0].id, in: daemon.pool)?.body == Array("{1}".utf8))
-            try await Quarantine.note("still odd", of: rows[1].id, in: daemon.pool)
+            try await Quarantine.setReason("still odd", of: rows[1].id, in: daemon.pool)
             let rules = ["shop": SourceRules(shape: TestShape())]
             func readAgain(_ row: Quarantine.Row) async throws -> Quarantine.Outcome {
                 try await Quarantine.record(

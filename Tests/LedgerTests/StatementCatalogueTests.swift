@@ -78,7 +78,7 @@ struct StatementCatalogueTests {
             Entry(MessageAccessStatements.lockNotAll), Entry(MessageAccessStatements.lock),
             Entry(MessageAccessStatements.version), Entry(MessageAccessStatements.held),
             Entry(LapseStatements.correct), Entry(LapseStatements.created), Entry(LapseStatements.current),
-            Entry(LapseStatements.note),
+            Entry(LapseStatements.markAnnounced),
             Entry(PeriodTables.heirs),
             Entry(PeriodTables.isPartitioned), Entry(PeriodTables.existing), Entry(PeriodTables.positions),
             Entry(PeriodTables.begin), Entry(PeriodTables.end), Entry(PeriodTables.moveSequences),
@@ -137,7 +137,7 @@ struct StatementCatalogueTests {
         Entry(AuditStatements.dead), Entry(AuditStatements.discarded), Entry(AuditStatements.waitingOf),
         Entry(AuditStatements.waitingAlone), Entry(AuditStatements.waitingAnywhere),
         Entry(AuditStatements.deliveries), Entry(AuditStatements.deadLetters),
-        Entry(BackfillStatements.want), Entry(EraseStatements.note), Entry(PruneStatements.discards),
+        Entry(BackfillStatements.want), Entry(EraseStatements.recordDiscards), Entry(PruneStatements.discards),
         Entry(PruneStatements.discardPages), Entry(PruneStatements.strayPages),
     ]
 
@@ -212,7 +212,7 @@ struct StatementCatalogueTests {
         Entry(BackfillStatements.page), Entry(BackfillStatements.envelopes), Entry(BackfillStatements.knownFrom),
         Entry(DiscardStatements.look),
         Entry(DiscardStatements.page), Entry(DiscardStatements.step),
-        Entry(QuarantineStatements.list), Entry(QuarantineStatements.body), Entry(QuarantineStatements.note),
+        Entry(QuarantineStatements.list), Entry(QuarantineStatements.body), Entry(QuarantineStatements.setReason),
         Entry(QuarantineStatements.discard), Entry(QuarantineStatements.lock),
     ]
 

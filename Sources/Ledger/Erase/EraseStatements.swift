@@ -175,7 +175,7 @@ enum EraseStatements {
         """, row: GivenUp.init)
 
     /// Notes deliveries, by message and integration, that were given up while their message stays (`Audit`).
-    static let note = Statement<([Int64], [Int32]), ()>(
+    static let recordDiscards = Statement<([Int64], [Int32]), ()>(
         "erase_note",
         """
         INSERT INTO discards (message, integration, is_erased)

@@ -347,7 +347,8 @@ package struct Erasure: Sendable {
         guard !isDry else { return forgotten }
         let staying = gone.filter { busy.contains($0.message) }
         if !staying.isEmpty {
-            _ = try session.execute(EraseStatements.note, (staying.map(\.message), staying.map(\.integration)))
+            _ = try session.execute(
+                EraseStatements.recordDiscards, (staying.map(\.message), staying.map(\.integration)))
         }
         _ = try session.execute(EraseStatements.deadLetters, free)
         _ = try session.execute(EraseStatements.excerpts, free)

@@ -165,7 +165,7 @@ extension Erasure {
             }
             let reason = Self.reason(insteadOf: kept.reason)
             guard kept.reason != reason, ids.occur(in: Array(kept.reason.utf8)) else { return .nothing }
-            if !isDry { _ = try session.execute(QuarantineStatements.note, (row, reason)) }
+            if !isDry { _ = try session.execute(QuarantineStatements.setReason, (row, reason)) }
             return .one
         }
         return found?.erased

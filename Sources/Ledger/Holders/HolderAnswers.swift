@@ -44,7 +44,7 @@ struct HolderAnswers {
         for pending in links {
             for (key, link) in try session.answer(to: pending) { holders.load(link, of: key) }
         }
-        holders.note(lookedUp: lookedUp)
+        holders.markLookedUp(lookedUp)
         if let identities {
             for (key, identity) in try session.answer(to: identities) { holders.load(identity, of: key) }
         }

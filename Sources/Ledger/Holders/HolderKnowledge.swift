@@ -101,7 +101,7 @@ struct HolderKnowledge {
     init(changing: Set<String> = []) { self.changing = changing }
 
     mutating func load(_ link: Link, of key: LinkKey) { set(link, of: key) }
-    mutating func note(lookedUp keys: some Sequence<LinkKey>) { lookedUp.formUnion(keys) }
+    mutating func markLookedUp(_ keys: some Sequence<LinkKey>) { lookedUp.formUnion(keys) }
     mutating func load(_ identity: Identity, of key: IdentityKey) { identities[key] = identity }
     mutating func load(registered: LinkKey) { self.registered.insert(registered) }
     mutating func load(_ holder: LinkKey, through last: Identifier) { loadedThrough[holder] = last }

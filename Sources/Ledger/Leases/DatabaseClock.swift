@@ -23,7 +23,7 @@ package final class DatabaseClock: Sendable {
     ///   - database: when the transaction began, or a statement outside one.
     ///   - began: just before that was sent.
     ///   - ended: when it was answered.
-    func note(_ database: Timestamp, began: ContinuousClock.Instant, ended: ContinuousClock.Instant = .now) {
+    func addReading(_ database: Timestamp, began: ContinuousClock.Instant, ended: ContinuousClock.Instant = .now) {
         let isQuick = ended - began <= Self.readingMax
         reading.withLock { reading in
             if let last = reading, !isQuick || began < last.taken { return }

@@ -161,7 +161,7 @@ package final class Registration: Sendable {
                         (key, version, leaseDuration.wholeMilliseconds, LedgerForm.current.rawValue, session.lockSalt)
                     ).first)
             }
-            if case .success((_, let time)?) = registered { clock.note(time, began: began) }
+            if case .success((_, let time)?) = registered { clock.addReading(time, began: began) }
             try readForm(on: session)
             return registered
         }
@@ -176,7 +176,7 @@ package final class Registration: Sendable {
         let renewed = try await pool.withSession { [self] session throws(DatabaseError) in
             let began = ContinuousClock.now
             let renewed = try session.run(QueueStatements.renew, (id, leaseDuration.wholeMilliseconds, key))
-            if let time = renewed.first { clock.note(time, began: began) }
+            if let time = renewed.first { clock.addReading(time, began: began) }
             try readForm(on: session)
             return renewed
         }

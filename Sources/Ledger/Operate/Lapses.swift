@@ -158,7 +158,7 @@ package struct Lapses: Sendable {
         }
         let ordered = Set(lapses.flatMap(\.receivers).filter { $0.integration.order == .purchase }.map(\.row))
         try Requeue(ordered: ordered).write(requeued, on: session)
-        _ = try session.execute(LapseStatements.note, (lapses.map(\.row.id), lapses.map(\.row.until)))
+        _ = try session.execute(LapseStatements.markAnnounced, (lapses.map(\.row.id), lapses.map(\.row.until)))
     }
 }
 
@@ -305,7 +305,7 @@ enum LapseStatements {
         ORDER BY e.until_ms, e.purchase
         """, row: Row.init)
 
-    static let note = Statement<([Identifier], [Int64]), ()>(
+    static let markAnnounced = Statement<([Identifier], [Int64]), ()>(
         "lapse_note",
         """
         UPDATE purchases p SET lapsed_ms = w.until_ms FROM unnest($1, $2) AS w (id, until_ms) WHERE p.id = w.id

@@ -65,7 +65,7 @@ struct LoadedPurchases {
             HolderStatements.links,
             (keys.map(\.holder.id), keys.map(\.scope.source), keys.map(\.scope.app), keys.map(\.scope.environment)))
         for (key, link) in found { known.load(link, of: key) }
-        known.note(lookedUp: keys)
+        known.markLookedUp(keys)
         return true
     }
 }

@@ -18,7 +18,7 @@ package final class RecordFigures: Sendable {
 
     package var snapshot: Snapshot { state.withLock { $0 } }
 
-    func note(events: Int, took duration: Duration) {
+    func add(events: Int, took duration: Duration) {
         state.withLock { state in
             state.commits.add(Int(duration.wholeMilliseconds))
             state.batches.add(events)

@@ -233,8 +233,8 @@ package struct Recorder: Sendable {
                     return committed
                 }
                 if events > 0 { Failpoint.reach(.recordAfterCommit) }
-                if events > 0 { figures.note(events: events, took: .now - began) }
-                if let time = committed.databaseTime { clock.note(time, began: began) }
+                if events > 0 { figures.add(events: events, took: .now - began) }
+                if let time = committed.databaseTime { clock.addReading(time, began: began) }
                 return (Result<BatchRecording.Committed, DatabaseError>.success(committed), reserved)
             } catch {
                 return (.failure(error), reserved)

@@ -79,9 +79,9 @@ package enum Quarantine {
     }
 
     /// Records why it still cannot be read or stored.
-    package static func note(_ reason: String, of id: Int64, in pool: Pool) async throws(DatabaseError) {
+    package static func setReason(_ reason: String, of id: Int64, in pool: Pool) async throws(DatabaseError) {
         try await pool.withSession { session throws(DatabaseError) in
-            _ = try session.execute(QuarantineStatements.note, (id, reason))
+            _ = try session.execute(QuarantineStatements.setReason, (id, reason))
         }
     }
 
@@ -175,7 +175,7 @@ enum QuarantineStatements {
         FROM quarantine WHERE id = $1
         """, row: kept)
 
-    static let note = Statement<(Int64, String), ()>(
+    static let setReason = Statement<(Int64, String), ()>(
         "quarantine_note", "UPDATE quarantine SET reason = $2 WHERE id = $1")
 
     static let discard = Statement<[Int64], Int64>(

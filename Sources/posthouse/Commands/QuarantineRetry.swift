@@ -173,7 +173,7 @@ struct QuarantineRetry {
 
     /// Leaves a body in quarantine with a new reason.
     private func keep(_ id: Int64, _ reason: String) async throws(DatabaseError) -> Result {
-        try await Quarantine.note(reason, of: id, in: pool)
+        try await Quarantine.setReason(reason, of: id, in: pool)
         return .stillQuarantined(reason: reason)
     }
 }

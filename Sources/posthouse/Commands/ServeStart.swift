@@ -161,7 +161,7 @@ extension ServeCommand {
             throw error
         }
         // Before the first webhook can be written there.
-        serving?.noteSpool()
+        serving?.recordSpool()
         // A private cluster is this daemon's own: it is there, or the start fails.
         let mayServeEarly = cluster == nil && spool.current != nil && configuration.sources.contains(where: \.spools)
         var early: EarlyService?
@@ -201,7 +201,7 @@ extension ServeCommand {
                         configuration: configuration, settings: settings, listeners: listeners, lock: lock,
                         spool: spool, early: early, observatory: observatory)
                     outage.logEnd(observe)
-                    serving?.note(
+                    serving?.record(
                         LastServed.Ledger(mark: relay.reloader.ledger.text, place: place), moved: moved)
                     return Running(relay: relay, cluster: cluster)
                 } catch let error as DatabaseError where mayServeEarly && error.isTemporary {
