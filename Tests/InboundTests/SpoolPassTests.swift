@@ -51,7 +51,7 @@ struct SpoolPassTests {
     }
 
     @Test("A source of which a batch was refused whole rests for a pass; the other sources go on")
-    func resting() {
+    func skippedSources() {
         var after: [String: SpoolFile] = [:]
         let files = (0..<300).map { Self.file($0, "away") } + (300..<900).map { Self.file($0, "here") }
         let tried = run(files, after: &after) { $0.name.source == "here" }.flatMap(\.self)

@@ -8,7 +8,7 @@ import Vocabulary
 /// next pass begins after that batch, so what can never be recorded holds up nothing that came later.
 struct SpoolPass {
     private var rest: ArraySlice<SpoolFile>
-    private var resting: Set<String> = []
+    private var skippedSources: Set<String> = []
     /// The last file that is passed over, by source.
     private var passedOver: [String: SpoolFile]
     /// After which file the next pass begins, by source; the others begin with their oldest.
@@ -43,14 +43,14 @@ struct SpoolPass {
             if last == file { passedOver[source] = nil }
             return false
         }
-        return serves(source) && !resting.contains(source)
+        return serves(source) && !skippedSources.contains(source)
     }
 
     /// A batch was tried.
     mutating func tried(_ batch: [SpoolFile], committed: [SpoolFile]) {
         let progressing = Set(committed.map(\.name.source))
         for file in batch where !progressing.contains(file.name.source) {
-            resting.insert(file.name.source)
+            skippedSources.insert(file.name.source)
             resumesAfter[file.name.source] = file
         }
     }

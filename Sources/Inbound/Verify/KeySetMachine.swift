@@ -15,9 +15,9 @@ package typealias JSONWebKeyLookup = @Sendable (_ keyID: String) -> JSONWebKeyAn
 
 /// Decides when a key set is fetched, and answers which keys are known. Pure: no I/O and no clock.
 ///
-///     resting ──due, or an unknown key is named──▶ fetching ──▶ resting, for the age that the answer states
+///     waiting ──due, or an unknown key is named──▶ fetching ──▶ waiting, for the age that the answer states
 ///                                                     │
-///                                                     └───────▶ resting, for a gap that doubles with each failure
+///                                                     └───────▶ waiting, for a gap that doubles with each failure
 ///
 /// Google changes its keys every few days without notice, and a token signed with a new one may come at once. So an
 /// unknown key is a reason to fetch, once in `unknownKeyInterval`, so that tokens of invented keys cost nothing. A
@@ -52,8 +52,8 @@ package struct KeySetMachine: Sendable {
 
     private enum State {
         /// Leads to `fetching`.
-        case resting(until: Duration)
-        /// Leads to `resting`.
+        case waiting(until: Duration)
+        /// Leads to `waiting`.
         case fetching
     }
 
@@ -66,7 +66,7 @@ package struct KeySetMachine: Sendable {
     private var failures = 0
 
     /// The first fetch is due at once.
-    package init(now: Duration) { state = .resting(until: now) }
+    package init(now: Duration) { state = .waiting(until: now) }
 
     /// Whether tokens can be checked. Read by tests.
     package var hasKeys: Bool { keys != nil }
@@ -75,7 +75,7 @@ package struct KeySetMachine: Sendable {
     package mutating func due(now: Duration) -> Action {
         switch state {
         case .fetching: .nothing
-        case .resting(let end): now < end ? .wait(until: end) : begin(now)
+        case .waiting(let end): now < end ? .wait(until: end) : begin(now)
         }
     }
 
@@ -83,7 +83,7 @@ package struct KeySetMachine: Sendable {
     package mutating func look(up id: String, now: Duration) -> Lookup {
         let known = keys?.key(id)
         var action = Action.nothing
-        if case .resting(let end) = state, now >= end || (known == nil && mayAsk(now)) { action = begin(now) }
+        if case .waiting(let end) = state, now >= end || (known == nil && mayAsk(now)) { action = begin(now) }
         if let known { return Lookup(answer: .key(known), action: action) }
         // Until a fetch succeeds again, it may be a new key.
         guard keys != nil, failures == 0 else { return Lookup(answer: .undecided, action: action) }
@@ -97,7 +97,7 @@ package struct KeySetMachine: Sendable {
         self.keys = keys
         failures = 0
         let age = min(max(maxAge ?? Self.usualLifetime, Self.lifetime.lowerBound), Self.lifetime.upperBound)
-        return rest(until: now + age)
+        return wait(until: now + age)
     }
 
     /// No document came, or none that can be used (`JSONWebKeys.Unusable`).
@@ -109,7 +109,7 @@ package struct KeySetMachine: Sendable {
             doublings -= 1
         }
         failures += 1
-        return rest(until: now + min(gap, Self.retryGap.upperBound))
+        return wait(until: now + min(gap, Self.retryGap.upperBound))
     }
 
     private func mayAsk(_ now: Duration) -> Bool {
@@ -123,8 +123,8 @@ package struct KeySetMachine: Sendable {
         return .fetch
     }
 
-    private mutating func rest(until end: Duration) -> Action {
-        state = .resting(until: end)
+    private mutating func wait(until end: Duration) -> Action {
+        state = .waiting(until: end)
         return .wait(until: end)
     }
 }

@@ -225,7 +225,7 @@ struct Breaker {
     }
 
     /// The lane stops: a probe that was granted, or is being asked for, is not sent.
-    mutating func rest() {
+    mutating func cancelProbe() {
         switch (state, action) {
         case (.open(.granted), _): state = .open(.ended)
         case (.open(.due), .requestProbe): state = .open(.notDue)

@@ -79,7 +79,7 @@ struct LaneState {
     private mutating func changeBreaker(_ change: (inout Breaker) -> Void) {
         let wasOpen = breaker.isOpen
         change(&breaker)
-        if breaker.isOpen, !wasOpen { rate?.rest() }
+        if breaker.isOpen, !wasOpen { rate?.dropReservedSlots() }
     }
 
     // MARK: Claims
@@ -177,8 +177,8 @@ struct LaneState {
     mutating func forget() -> [Delivery] { empty() }
 
     private mutating func empty() -> [Delivery] {
-        breaker.rest()
-        rate?.rest()
+        breaker.cancelProbe()
+        rate?.dropReservedSlots()
         return waiting.removeAll()
     }
 

@@ -127,7 +127,7 @@ struct RateSlots {
     }
 
     /// Drops the reserved slots, because nothing is sent for a while; reservations start small again.
-    mutating func rest() {
+    mutating func dropReservedSlots() {
         slots.removeAll()
         batch = 1
         (usedOfBatch, missedOfBatch) = (0, 0)

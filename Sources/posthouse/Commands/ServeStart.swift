@@ -54,7 +54,7 @@ extension ServeCommand {
             if reasons.count < ServeCommand.reasonsMax { reasons.insert(reason) }
         }
 
-        mutating func rest() async throws {
+        mutating func waitBeforeRetry() async throws {
             try await Task.sleep(for: pause)
             pause = min(pause * 2, Limits.reconnectBackoff.upperBound)
         }
@@ -208,7 +208,7 @@ extension ServeCommand {
                     // Lost again, or it answers and takes nothing: it is a standby, or a primary without one.
                     outage.log("\(error)", observe)
                     try await serveEarly(because: "\(error)")
-                    try await outage.rest()
+                    try await outage.waitBeforeRetry()
                 }
             }
         } catch {
@@ -293,7 +293,7 @@ extension ServeCommand {
                     deadline = deadline ?? now + databasePatience
                     _ = Notify.status("waiting for the database: \(error)")
                 }
-                try await outage.rest()
+                try await outage.waitBeforeRetry()
             }
         }
     }

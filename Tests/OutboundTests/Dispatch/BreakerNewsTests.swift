@@ -35,19 +35,19 @@ extension BreakerTests {
     }
 
     @Test("A probe that is not sent, because the lane stops, is given back")
-    func resting() {
+    func cancelledProbe() {
         let clocked = ClockedBreaker()
         clocked.poll(SharedBreaker(isProbeDue: true))
         #expect(clocked.action() == .requestProbe)
         clocked.breaker.done(isGranted: true, at: clocked.now)
-        clocked.breaker.rest()
+        clocked.breaker.cancelProbe()
         #expect(!clocked.breaker.admits && clocked.action() == .publishProbeEnded)
         // The lane stops while it asks.
         for isGranted in [true, false] {
             let clocked = ClockedBreaker()
             clocked.poll(SharedBreaker(isProbeDue: true))
             #expect(clocked.action() == .requestProbe)
-            clocked.breaker.rest()
+            clocked.breaker.cancelProbe()
             clocked.breaker.done(isGranted: isGranted, at: clocked.now)
             #expect(!clocked.breaker.admits && clocked.action() == (isGranted ? .publishProbeEnded : nil))
         }

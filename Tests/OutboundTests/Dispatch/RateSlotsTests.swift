@@ -176,11 +176,11 @@ struct RateSlotsTests {
         func begin() -> Int? { slots.beginReservation(wanted: 100, at: now)?.count }
         func takes(_ later: TimeAmount = .zero) -> Bool { slots.take(at: now + later) != nil }
         #expect(begin() ?? 0 > 1)
-        slots.rest()
+        slots.dropReservedSlots()
         #expect(begin() == nil, "one is under way")
         slots.endReservation(first: now, count: 2, askedAt: now, at: now)
         #expect(takes() && !takes(), "the second has not come yet")
-        slots.rest()
+        slots.dropReservedSlots()
         #expect(!takes(.milliseconds(11)), "given up")
         #expect(begin() == 1)
     }
