@@ -29,7 +29,7 @@ struct InboundPath: Sendable {
     private static let undecided = "the key by which it is verified is not known yet"
     private static let undecidedKey = "its token names a key that is not known, and the keys are being fetched again"
 
-    func take(_ request: IncomingRequest, acknowledge: @escaping @Sendable (HTTPAnswer) -> Void) {
+    func receive(_ request: IncomingRequest, acknowledge: @escaping @Sendable (HTTPAnswer) -> Void) {
         Failpoint.reach(.webhookRead)
         let time = now()
         let authenticity = adapter.authenticate(
@@ -57,7 +57,7 @@ struct InboundPath: Sendable {
         let ticket = spooling.watch(until: webhook.startedAt + Limits.spoolPatience, keep)
         let fallback = RecordQueue.Fallback(
             committed: { spooling.committed(ticket) },
-            unavailable: { reason in if spooling.take(ticket) { keep(reason) } })
+            unavailable: { reason in if spooling.remove(ticket) { keep(reason) } })
         pass(webhook, to: Submitter(answer: acknowledge, fallback: fallback, ticket: ticket))
     }
 

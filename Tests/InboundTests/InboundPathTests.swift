@@ -24,7 +24,7 @@ struct InboundPathTests {
 
     /// The answer, the journal's lines, and what waits to be recorded.
     /// - Parameter age: of the request; nil: what is asked is asked within its time, however busy the machine is.
-    private func take(
+    private func receive(
         _ body: [UInt8], _ headers: [(String, String)] = [], from source: Source, by adapter: any SourceAdapter,
         asking enricher: Enricher? = nil, age: TimeAmount? = nil, closedBecause closed: String? = nil
     ) async -> (outcome: Outcome, queued: [RecordQueue.Item]) {
@@ -44,7 +44,7 @@ struct InboundPathTests {
             })
         let head = IncomingHead(method: "POST", target: "/ingest/\(source.name)", headers: headers)
         let startedAt = NIODeadline.now() - (age ?? (enricher == nil ? .zero : .hours(-1)))
-        path.take(IncomingRequest(head: head, body: body, startedAt: startedAt)) { answer in
+        path.receive(IncomingRequest(head: head, body: body, startedAt: startedAt)) { answer in
             outcome.answer.withLock { $0 = answer }
         }
         if enricher != nil { #expect(await comesToHold { queue.depth > 0 || outcome.status != nil }) }
@@ -56,7 +56,7 @@ struct InboundPathTests {
     @Test("While no key is known, a webhook is answered 503 and nothing of it is kept")
     func undecided() async throws {
         let token = [("authorization", "Bearer " + (try PubSubFixtures.token()))]
-        let (outcome, queued) = await take([], token, from: googlePlaySource(), by: GooglePlay())
+        let (outcome, queued) = await receive([], token, from: googlePlaySource(), by: GooglePlay())
         #expect(outcome.status == 503 && outcome.retryAfter == "5" && queued.isEmpty)
         #expect(outcome.refusals == ["play 503 the key by which it is verified is not known yet"])
     }
@@ -65,14 +65,14 @@ struct InboundPathTests {
     func undecidedKey() async throws {
         let token = [("authorization", "Bearer " + (try PubSubFixtures.token()))]
         let adapter = GooglePlay(keys: { _ in .maybeNew })
-        let (outcome, queued) = await take([], token, from: googlePlaySource(), by: adapter)
+        let (outcome, queued) = await receive([], token, from: googlePlaySource(), by: adapter)
         #expect(outcome.status == 503 && outcome.retryAfter == "5" && queued.isEmpty)
         let reason = "its token names a key that is not known, and the keys are being fetched again"
         #expect(outcome.refusals == ["play unverified: \(reason)"])
     }
 
     /// The answer to a notification of a source with an API, and what waits to be recorded.
-    private func takeAsking(
+    private func receiveAsking(
         _ script: @escaping FakeServers.Script, _ body: String = GooglePlayFixtures.subscription(2),
         isRecorded: Bool = false, age: TimeAmount? = nil
     ) async throws -> (outcome: Outcome, queued: [RecordQueue.Item]) {
@@ -80,14 +80,14 @@ struct InboundPathTests {
         let enricher = try EnricherTests.enricher(FakeServers(script), lookups)
         let token = [("authorization", "Bearer " + (try PubSubFixtures.token()))]
         let api = StoreAPI(account: nil, url: AskFixtures.apiURL)
-        return await take(
+        return await receive(
             Array(body.utf8), token, from: googlePlaySource(api: api), by: GooglePlay(keys: PubSubFixtures.lookup),
             asking: enricher, age: age)
     }
 
     @Test("What the API answered waits to be recorded with its webhook")
     func asked() async throws {
-        let (outcome, queued) = try await takeAsking(FakeServers.google { _ in (200, GooglePlayFixtures.state()) })
+        let (outcome, queued) = try await receiveAsking(FakeServers.google { _ in (200, GooglePlayFixtures.state()) })
         #expect(outcome.status == nil && outcome.refusals.isEmpty)
         guard case .event(let event)? = queued.first, queued.count == 1 else {
             Issue.record("no event")
@@ -98,7 +98,7 @@ struct InboundPathTests {
 
     @Test("An API that cannot say is answered 503, and nothing of the webhook is kept")
     func unasked() async throws {
-        let (outcome, queued) = try await takeAsking(FakeServers.google { _ in (500, "") })
+        let (outcome, queued) = try await receiveAsking(FakeServers.google { _ in (500, "") })
         #expect(outcome.status == 503 && outcome.retryAfter == "5" && queued.isEmpty)
         #expect(outcome.refusals == ["play 503 the Google Play Developer API answered 500"])
     }
@@ -106,14 +106,14 @@ struct InboundPathTests {
     @Test("A webhook that the HTTP server has answered meanwhile is not counted and logged once more")
     func unaskedInTime() async throws {
         let servers = FakeServers.google { _ in (200, GooglePlayFixtures.state()) }
-        let (outcome, queued) = try await takeAsking(servers, age: .seconds(8))
+        let (outcome, queued) = try await receiveAsking(servers, age: .seconds(8))
         #expect(outcome.status == 503 && queued.isEmpty)
         #expect(outcome.refusals == [])
     }
 
     @Test("An answer that would be the same again sends the webhook to quarantine, to be asked about again there")
     func useless() async throws {
-        let (outcome, queued) = try await takeAsking(FakeServers.google { _ in (400, "{}") })
+        let (outcome, queued) = try await receiveAsking(FakeServers.google { _ in (400, "{}") })
         guard case .quarantine(let kept)? = queued.first, queued.count == 1 else {
             Issue.record("not in quarantine")
             return
@@ -124,7 +124,7 @@ struct InboundPathTests {
 
     @Test("A webhook that is stored already goes to the recorder without a question")
     func storedAlready() async throws {
-        let (_, queued) = try await takeAsking({ _ in .failure(OutgoingFailure("asked")) }, isRecorded: true)
+        let (_, queued) = try await receiveAsking({ _ in .failure(OutgoingFailure("asked")) }, isRecorded: true)
         guard case .event(let event)? = queued.first else {
             Issue.record("no event")
             return
@@ -135,7 +135,7 @@ struct InboundPathTests {
     @Test("Nothing is asked about a webhook that cannot be read, or is about another app")
     func unreadableUnasked() async throws {
         for body in ["{}", GooglePlayFixtures.subscription(2, package: "com.example.foreign")] {
-            let (_, queued) = try await takeAsking({ _ in .failure(OutgoingFailure("asked")) }, body)
+            let (_, queued) = try await receiveAsking({ _ in .failure(OutgoingFailure("asked")) }, body)
             guard case .quarantine(let kept)? = queued.first else {
                 Issue.record("not in quarantine")
                 continue
@@ -148,7 +148,7 @@ struct InboundPathTests {
     func refused() async throws {
         let body = try AppleFixtures.seal(AppleFixtures.notification("DID_RENEW"))
         let foreign = appleSource(bundleIDs: ["com.example.two"])
-        let (outcome, queued) = await take(body, from: foreign, by: Apple())
+        let (outcome, queued) = await receive(body, from: foreign, by: Apple())
         let reason = "\(Authenticity.Refusal.foreignBundleID)"
         #expect(outcome.status == 401 && outcome.text == reason + "\n" && queued.isEmpty)
         #expect(outcome.refusals == ["apple 401 \(reason)"])
@@ -157,7 +157,7 @@ struct InboundPathTests {
     @Test("A queue that is closed answers 503, and the journal has the reason for which it is")
     func closed() async throws {
         let body = try AppleFixtures.seal(AppleFixtures.notification("DID_RENEW"))
-        let (outcome, queued) = await take(body, from: appleSource(), by: Apple(), closedBecause: "it rests")
+        let (outcome, queued) = await receive(body, from: appleSource(), by: Apple(), closedBecause: "it rests")
         #expect(outcome.status == 503 && queued.isEmpty)
         #expect(outcome.refusals == ["apple 503 it rests"])
     }
@@ -165,9 +165,9 @@ struct InboundPathTests {
     @Test("A test notification is answered at once, but only an authentic one")
     func handshake() async throws {
         let body = try AppleFixtures.seal(AppleFixtures.notification("TEST", transaction: nil, renewal: nil))
-        let (outcome, queued) = await take(body, from: appleSource(), by: Apple())
+        let (outcome, queued) = await receive(body, from: appleSource(), by: Apple())
         #expect(outcome.status == 200 && outcome.text == #"{"notificationType":"TEST"}"# && queued.isEmpty)
-        let (other, others) = await take(body, from: appleSource(bundleIDs: ["com.example.two"]), by: Apple())
+        let (other, others) = await receive(body, from: appleSource(bundleIDs: ["com.example.two"]), by: Apple())
         #expect(other.status == 401 && others.isEmpty)
     }
 
@@ -175,7 +175,7 @@ struct InboundPathTests {
     func recorded() async throws {
         let decoded = AppleFixtures.notification("DID_RENEW")
         let body = try AppleFixtures.seal(decoded)
-        let (outcome, queued) = await take(body, from: appleSource(), by: Apple())
+        let (outcome, queued) = await receive(body, from: appleSource(), by: Apple())
         #expect(outcome.status == nil && outcome.refusals.isEmpty)
         guard case .event(let event)? = queued.first, queued.count == 1 else {
             Issue.record("no event")
@@ -184,7 +184,8 @@ struct InboundPathTests {
         #expect(event.body == body && event.decoded.map { String(decoding: $0, as: UTF8.self) } == decoded)
         let unreadable = try AppleFixtures.seal(
             AppleFixtures.notification("DID_RENEW", top: [("notificationType", nil)]))
-        guard case .quarantine(let kept)? = await take(unreadable, from: appleSource(), by: Apple()).queued.first else {
+        guard case .quarantine(let kept)? = await receive(unreadable, from: appleSource(), by: Apple()).queued.first
+        else {
             Issue.record("not in quarantine")
             return
         }

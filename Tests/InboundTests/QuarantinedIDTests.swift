@@ -37,7 +37,7 @@ struct QuarantinedIDTests {
             let queue = RecordQueue(writers: 1)
             let headers = given.map { [("Webhook-Id", $0)] } ?? []
             let head = IncomingHead(method: "POST", target: "/ingest/sessions", headers: headers)
-            path(queue, adapter).take(IncomingRequest(head: head, body: Self.body, startedAt: .now())) { _ in }
+            path(queue, adapter).receive(IncomingRequest(head: head, body: Self.body, startedAt: .now())) { _ in }
             let kept = try await kept(by: queue)
             #expect(kept.body == Self.body && kept.eventID == id)
         }

@@ -31,13 +31,13 @@ struct SpoolAwayTests {
             now: { Timestamp(milliseconds: 0) }, observe: { _ in })
         let head = IncomingHead(method: "POST", target: "/ingest/sessions")
         let request = IncomingRequest(head: head, body: Array(SessionsFixtures.login.utf8), startedAt: .now())
-        path.take(request) { _ in }
+        path.receive(request) { _ in }
         #expect(queue.depth == 1)
 
         let opened = await opening.opened()
         let spool = try #require(opened)
         let status = await withCheckedContinuation { (continuation: CheckedContinuation<Int, Never>) in
-            path.take(request) { continuation.resume(returning: $0.status) }
+            path.receive(request) { continuation.resume(returning: $0.status) }
         }
         #expect(status == 200 && queue.depth == 1 && spool.figures.webhooks == 1)
         await spool.close()

@@ -63,9 +63,9 @@ struct SpoolFallbackTests {
             startedAt: .now())
     }
 
-    private func take(_ request: IncomingRequest, by path: InboundPath) async -> Int {
+    private func receive(_ request: IncomingRequest, by path: InboundPath) async -> Int {
         await withCheckedContinuation { continuation in
-            path.take(request) { continuation.resume(returning: $0.status) }
+            path.receive(request) { continuation.resume(returning: $0.status) }
         }
     }
 
@@ -74,9 +74,9 @@ struct SpoolFallbackTests {
         let place = try await Place()
         for queue in [RecordQueue(eventsMax: 0, writers: 1), RecordQueue(writers: 1)] {
             queue.close()
-            #expect(await take(Self.request(), by: place.path(queue)) == 200)
+            #expect(await receive(Self.request(), by: place.path(queue)) == 200)
         }
-        #expect(await take(Self.request([]), by: place.path(RecordQueue(eventsMax: 0, writers: 1))) == 401)
+        #expect(await receive(Self.request([]), by: place.path(RecordQueue(eventsMax: 0, writers: 1))) == 401)
         let webhooks = await place.webhooks
         #expect(webhooks.map(\.body) == [Self.body, Self.body] && webhooks.map(\.source) == ["hud", "hud"])
         #expect(webhooks.allSatisfy { $0.headers.isEmpty && $0.receivedAt.milliseconds == 7_000 })
@@ -89,7 +89,7 @@ struct SpoolFallbackTests {
         let place = try await Place()
         place.reachability.now.withLock { $0 = false }
         let queue = RecordQueue(writers: 1)
-        #expect(await take(Self.request(), by: place.path(queue)) == 200)
+        #expect(await receive(Self.request(), by: place.path(queue)) == 200)
         #expect(queue.depth == 0 && place.spool.figures.webhooks == 1)
         await place.spool.close()
     }
@@ -101,7 +101,7 @@ struct SpoolFallbackTests {
         let path = place.path(queue)
         let answered = Mutex<[Int]>([])
         let began = ContinuousClock.now
-        path.take(Self.request()) { answer in answered.withLock { $0.append(answer.status) } }
+        path.receive(Self.request()) { answer in answered.withLock { $0.append(answer.status) } }
         #expect(queue.depth == 1)
         place.fallback.expire(at: began)
         #expect(place.spool.figures.webhooks == 0, "it has its time")
@@ -110,7 +110,7 @@ struct SpoolFallbackTests {
         // From then on the silence lasts for some seconds; by another one it lasts for longer than this test.
         place.fallback.given(place.fallback.watch(until: .now) { _ in })
         place.fallback.expire(at: .now + .seconds(3_600))
-        #expect(await take(Self.request(), by: path) == 200)
+        #expect(await receive(Self.request(), by: path) == 200)
         #expect(queue.depth == 1 && place.spool.figures.webhooks == 2)
 
         // The ledger commits the first after all: it is a duplicate later, and the next webhook is given to the ledger.
@@ -119,7 +119,7 @@ struct SpoolFallbackTests {
             item.submitter.fallback?.committed()
             item.submitter.completion(.stored)
         }
-        path.take(Self.request()) { _ in }
+        path.receive(Self.request()) { _ in }
         #expect(queue.depth == 1 && place.spool.figures.webhooks == 2)
         await place.spool.close()
     }
@@ -142,7 +142,7 @@ struct SpoolFallbackTests {
             queue, source: source, adapter: GooglePlay(keys: PubSubFixtures.lookup), enricher: enricher,
             now: { PubSubFixtures.now })
         let answered = Mutex<[Int]>([])
-        path.take(Self.request(token, source: "play", body: body)) { answer in
+        path.receive(Self.request(token, source: "play", body: body)) { answer in
             answered.withLock { $0.append(answer.status) }
         }
         place.fallback.expire(at: .now + Limits.spoolPatience)
@@ -157,7 +157,7 @@ struct SpoolFallbackTests {
     func confirmed() async throws {
         let place = try await Place()
         let queue = RecordQueue(writers: 1)
-        place.path(queue).take(Self.request()) { _ in }
+        place.path(queue).receive(Self.request()) { _ in }
         for item in await queue.next(for: 0, upTo: 10) ?? [] { item.submitter.fallback?.committed() }
         place.fallback.expire(at: .now + .seconds(60))
         #expect(place.fallback.obstacle == nil && place.spool.figures.webhooks == 0)
@@ -168,7 +168,7 @@ struct SpoolFallbackTests {
     func full() async throws {
         let place = try await Place(max: 1)
         let queue = RecordQueue(eventsMax: 0, writers: 1)
-        #expect(await take(Self.request(), by: place.path(queue)) == 503)
+        #expect(await receive(Self.request(), by: place.path(queue)) == 503)
         #expect(place.refusals.count == 1 && place.refusals[0].hasPrefix("503 the spool is full"))
         await place.spool.close()
     }
@@ -184,7 +184,7 @@ struct SpoolFallbackTests {
         let path = place.path(
             RecordQueue(writers: 1), source: source, adapter: GooglePlay(keys: PubSubFixtures.lookup),
             enricher: enricher, now: { PubSubFixtures.now })
-        #expect(await take(Self.request(token, source: "play", body: body), by: path) == 200)
+        #expect(await receive(Self.request(token, source: "play", body: body), by: path) == 200)
         let webhooks = await place.webhooks
         #expect(webhooks.map(\.body) == [body] && webhooks.allSatisfy(\.headers.isEmpty), "the token is no part of it")
         await place.spool.close()
@@ -200,7 +200,7 @@ struct SpoolFallbackTests {
         let proof = StandardWebhooksSignature.headers(body: Self.body, unixSeconds: 7, secret: secret)
         let path = place.path(RecordQueue(eventsMax: 0, writers: 1), source: source, adapter: Sessions())
         let headers = proof.map { ($0.name, $0.value) }
-        #expect(await take(Self.request(headers, source: "app"), by: path) == 200)
+        #expect(await receive(Self.request(headers, source: "app"), by: path) == 200)
         let kept = try #require(await place.webhooks.first)
         #expect(kept.headers.map(\.name) == ["webhook-id"] && kept.header("webhook-id") == headers.first?.1)
         await place.spool.close()

@@ -337,11 +337,11 @@ struct KnownAccessTests {
                 holder: holder, purchase: Identifier(high: 0, low: 1), access: Access(isActive: true, asOf: seconds(1)),
                 event: 1)
         }
-        for row in rows { #expect(known.take(row, at: seconds(5)) == true) }
-        for row in rows { #expect(known.take(row, at: seconds(5)) == false) }
+        for row in rows { #expect(known.update(row, at: seconds(5)) == true) }
+        for row in rows { #expect(known.update(row, at: seconds(5)) == false) }
         var renewed = rows[0]
         (renewed.access, renewed.event) = (Access(isActive: true, asOf: seconds(2)), 2)
-        #expect(known.take(renewed, at: seconds(6)) == false && known.entries.count == 4)
+        #expect(known.update(renewed, at: seconds(6)) == false && known.entries.count == 4)
         #expect(known.entries[Self.odd]?.event == 2 && known.entries[Self.odd]?.changedAt == seconds(6))
         let stored = known.column(of: state)
         #expect(KnownAccess(stored, of: state) == known)
@@ -356,7 +356,7 @@ struct KnownAccessTests {
         let count = KnownAccess.entriesMax + 6
         for (event, at) in [(1, 0), (2, 1_000)] as [(Int64, Int64)] {
             for number in 0..<count {
-                _ = known.take(
+                _ = known.update(
                     BatchPlan.EntitlementRow(
                         holder: .user("\(number)"), purchase: Identifier(high: 0, low: 1),
                         access: Access(isActive: number < 3, asOf: seconds(at + Int64(number))), event: event),
@@ -380,7 +380,7 @@ struct KnownAccessTests {
         func write(_ stated: [BatchPlan.EntitlementRow], _ form: LedgerForm) -> EntitlementWrite {
             var known = KnownAccess()
             for event in [1, 2] as [Int64] {
-                for number in 0..<KnownAccess.entriesMax { _ = known.take(row(number, event), at: seconds(event)) }
+                for number in 0..<KnownAccess.entriesMax { _ = known.update(row(number, event), at: seconds(event)) }
             }
             let purchase = BatchPlan.PurchaseRow(
                 hash: id, scope: Scope(source: "shop", app: "app.one", environment: "PRODUCTION"),

@@ -63,7 +63,7 @@ package struct Ingest: IncomingHandler {
 
     package func respond(to request: IncomingRequest, with responder: Responder) {
         guard let path = paths[request.head.path] else { return responder.respond(.unavailable) }
-        path.take(request) { responder.respond($0) }
+        path.receive(request) { responder.respond($0) }
     }
 
     /// Whether the source of a webhook in the spool is configured.

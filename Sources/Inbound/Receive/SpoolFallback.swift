@@ -57,7 +57,7 @@ package final class SpoolFallback: Sendable {
         return isSilent ? Self.silentReason : nil
     }
 
-    /// Watches a webhook; unless it is committed or taken before, `keep` is called then.
+    /// Watches a webhook; unless it is committed or removed before, `keep` is called then.
     /// - Returns: the ticket that stands for it.
     func watch(until: ContinuousClock.Instant, _ keep: @escaping Keep) -> UInt64 {
         let (ticket, isFirst) = state.withLock { state in
@@ -86,7 +86,7 @@ package final class SpoolFallback: Sendable {
     }
 
     /// - Returns: false: the webhook is in the spool already, or committed.
-    func take(_ ticket: UInt64) -> Bool { state.withLock { $0.watched.removeValue(forKey: ticket) != nil } }
+    func remove(_ ticket: UInt64) -> Bool { state.withLock { $0.watched.removeValue(forKey: ticket) != nil } }
 
     /// Keeps those whose time is over.
     func expire(at now: ContinuousClock.Instant) {

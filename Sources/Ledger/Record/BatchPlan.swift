@@ -56,14 +56,14 @@ struct BatchPlan {
             let isConverted = learn(purchase, id: id, of: new, index: index)
             learn(new.event.transaction, purchase: id, of: new)
             if let history = new.event.history {
-                take(history, of: id, isFirst: isFirst, index: index)
+                apply(history, of: id, isFirst: isFirst, index: index)
             } else {
-                take(new.event.facts, of: id, isFirst: isFirst, isConverted: isConverted, index: index)
+                apply(new.event.facts, of: id, isFirst: isFirst, isConverted: isConverted, index: index)
             }
         } else {
             passOn(index, transfer: nil)
         }
-        if let change = new.event.change { take(change, index: index) }
+        if let change = new.event.change { apply(change, index: index) }
     }
 
     /// Applies a change that an earlier event stated to the purchases that were loaded.
@@ -84,7 +84,7 @@ struct BatchPlan {
     /// - Parameters:
     ///   - isFirst: nothing was known of the purchase before.
     ///   - isConverted: it has just become a one-time purchase: changes that moved nothing may move it now.
-    private mutating func take(
+    private mutating func apply(
         _ facts: [Fact], of id: Identifier, isFirst: Bool, isConverted: Bool, index: Int
     ) {
         var changes = storedChanges(of: id, isFirst: isFirst, index: index)
@@ -107,7 +107,7 @@ struct BatchPlan {
     }
 
     /// Takes what an export says of who had the purchase, with the stored changes that reach it.
-    private mutating func take(_ history: StatedHistory, of id: Identifier, isFirst: Bool, index: Int) {
+    private mutating func apply(_ history: StatedHistory, of id: Identifier, isFirst: Bool, index: Int) {
         guard let row = purchases[id], let stated = try? PurchaseState(bytes: history.state) else { return }
         let ownership = ownership(of: row.scope.source)
         let joined =
@@ -219,7 +219,7 @@ struct BatchPlan {
 /// not depend on a period, so those are looked up separately from logins. Under shared ownership each change counts,
 /// and each restore of a transaction.
 extension BatchPlan {
-    mutating func take(_ change: HolderChange, index: Int) {
+    mutating func apply(_ change: HolderChange, index: Int) {
         let new = events[index]
         let scope = new.event.scope
         let time = new.event.occurredAt

@@ -18,7 +18,7 @@ struct EntitlementWrite {
         }
         for id in plan.touched { known[id] = plan.purchases[id]?.known }
         for row in plan.entitlements.values {
-            if known[row.purchase, default: KnownAccess()].take(row, at: now) { rows.append(row) }
+            if known[row.purchase, default: KnownAccess()].update(row, at: now) { rows.append(row) }
         }
         for id in plan.touched.sorted() {
             let stored = plan.purchases[id]?.known.entries ?? [:]

@@ -74,7 +74,7 @@ struct KnownAccess: Equatable {
     /// Takes what a batch states of a holder.
     /// - Parameter now: the database's time.
     /// - Returns: whether the row must be written.
-    mutating func take(_ row: BatchPlan.EntitlementRow, at now: Timestamp?) -> Bool {
+    mutating func update(_ row: BatchPlan.EntitlementRow, at now: Timestamp?) -> Bool {
         guard let known = entries[row.holder] else {
             entries[row.holder] = Entry(access: row.access)
             return true

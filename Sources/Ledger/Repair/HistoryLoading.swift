@@ -82,13 +82,13 @@ struct HistoryLoading {
         var last: Int64 = -1
         while true {
             let page = try session.run(RepairStatements.webhooks, (purchase, last, Self.pageRows))
-            for row in page { take(webhook: try webhook(row)) }
+            for row in page { add(webhook: try webhook(row)) }
             guard let end = page.last?.id, page.count == Int(Self.pageRows) else { return }
             last = end
         }
     }
 
-    private mutating func take(webhook: StoredWebhook) {
+    private mutating func add(webhook: StoredWebhook) {
         guard let found = read(webhook), found.event.purchase != nil else {
             history.unreadable += 1
             return
@@ -124,9 +124,9 @@ struct HistoryLoading {
             try readEvents(of: new, on: session)
             try readEvents(Set(changes.keys).subtracting(own), on: session)
             let customers = customers
-            if !customers.isEmpty { try readOthers(of: new, on: session) { $0.take($1, linking: customers) } }
+            if !customers.isEmpty { try readOthers(of: new, on: session) { $0.add($1, linking: customers) } }
         }
-        if dependsOnLinks { try readOthers(of: holders, on: session) { $0.take(linking: $1) } }
+        if dependsOnLinks { try readOthers(of: holders, on: session) { $0.add(linking: $1) } }
         let pruned = changes.filter { !own.contains($0.key) && statements[$0.key] == nil }
         for (row, changes) in pruned {
             guard let first = changes.first else { continue }
@@ -182,7 +182,7 @@ struct HistoryLoading {
                     holders.map(\.storageKey).sorted(), scope.source, scope.app, scope.environment, last,
                     Self.pageRows
                 ))
-            for row in page { take(statement: try webhook(row)) }
+            for row in page { add(statement: try webhook(row)) }
             guard let end = page.last?.id, page.count == Int(Self.pageRows) else { return }
             last = end
         }
@@ -218,7 +218,7 @@ struct HistoryLoading {
     /// Reads the webhooks of holders that name other purchases. Their bodies must be read for it, so only where
     /// something depends on it.
     private mutating func readOthers(
-        of holders: Set<Holder>, on session: borrowing Session, take: (inout HistoryLoading, StoredWebhook) -> Void
+        of holders: Set<Holder>, on session: borrowing Session, add: (inout HistoryLoading, StoredWebhook) -> Void
     ) throws(DatabaseError) {
         let scope = history.scope
         let keys = holders.map(\.storageKey).sorted()
@@ -227,7 +227,7 @@ struct HistoryLoading {
             let page = try session.run(
                 RepairStatements.others,
                 (keys, scope.source, scope.app, scope.environment, purchase, last, Self.pageRows))
-            for row in page where statements[row.id] == nil { take(&self, try webhook(row)) }
+            for row in page where statements[row.id] == nil { add(&self, try webhook(row)) }
             guard let end = page.last?.id, page.count == Int(Self.pageRows) else { return }
             (last, count) = (end, count + page.count)
         }
@@ -244,15 +244,15 @@ struct HistoryLoading {
     }
 
     /// Takes who one of these customers is, as a webhook of another purchase states it.
-    private mutating func take(_ webhook: StoredWebhook, linking customers: Set<Holder>) {
+    private mutating func add(_ webhook: StoredWebhook, linking customers: Set<Holder>) {
         guard let event = read(webhook)?.event, case .move(let from, _, _) = event.change,
             !customers.isDisjoint(with: from)
         else { return }
-        take(statement: webhook)
+        add(statement: webhook)
     }
 
     /// Takes who installs were known to be by a webhook of another purchase.
-    private mutating func take(linking webhook: StoredWebhook) {
+    private mutating func add(linking webhook: StoredWebhook) {
         guard let event = read(webhook)?.event.stored(as: webhook), !event.links.isEmpty else { return }
         links.append(
             PurchaseHistory.Item(
@@ -264,11 +264,11 @@ struct HistoryLoading {
         let wanted = rows.filter { statements[$0] == nil }.sorted()
         for start in stride(from: 0, to: wanted.count, by: Int(Self.pageRows)) {
             let page = Array(wanted[start..<min(start + Int(Self.pageRows), wanted.count)])
-            for row in try session.run(RepairStatements.byRow, page) { take(statement: try webhook(row)) }
+            for row in try session.run(RepairStatements.byRow, page) { add(statement: try webhook(row)) }
         }
     }
 
-    private mutating func take(statement webhook: StoredWebhook) {
+    private mutating func add(statement webhook: StoredWebhook) {
         guard statements[webhook.row] == nil else { return }
         statementsRead += 1
         guard let event = read(webhook)?.event.stored(as: webhook).aboutHolders else { return }

@@ -61,7 +61,7 @@ enum SharedOwnership {
         var next = other
         if !state.isUnknown {
             next = state
-            next.take(shared: other)
+            next.merge(shared: other)
         }
         let resolution = next.resolution(announcing: [])
         return .joined(resolution.state, to: state, access: resolution.access)
@@ -187,7 +187,7 @@ extension PurchaseState {
     }
 
     /// Takes all that the other states; of numbers the greater counts.
-    fileprivate mutating func take(shared other: PurchaseState) {
+    fileprivate mutating func merge(shared other: PurchaseState) {
         for register in other.registers { write(register) }
         for fact in other.facts { recordGain(of: fact.holder, at: fact.at) }
         for native in other.natives { insert(native) }

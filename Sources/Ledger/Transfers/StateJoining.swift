@@ -12,7 +12,7 @@ extension TransferResolution {
             return .joined(other, to: state, access: Timeline(other).access(insteadOf: before))
         }
         var next = state
-        next.take(other)
+        next.merge(other)
         let together = Timeline(next)
         next.takeNumbers(of: other, and: state, by: together)
         let forgotten = next.compact(together)
@@ -55,7 +55,7 @@ extension PurchaseState {
     fileprivate var hasTenures: Bool { !facts.isEmpty || nameless.contains { !$0.isTenureFree } }
 
     /// Takes all that the other states, but for numbers and values.
-    fileprivate mutating func take(_ other: PurchaseState) {
+    fileprivate mutating func merge(_ other: PurchaseState) {
         var other = other
         if other.mayLackName { expectNameless() }
         if mayLackName { other.expectNameless() }

@@ -56,7 +56,7 @@ struct LaneState {
         guard mayStartOne else { return nil }
         var request: Int?
         if rate != nil {
-            request = rate?.take(at: now)
+            request = rate?.useSlot(at: now)
             if request == nil { return nil }
         }
         guard let delivery = waiting.popFirst() else { return nil }

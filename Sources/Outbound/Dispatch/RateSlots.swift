@@ -47,7 +47,7 @@ struct RateSlots {
 
     /// Uses a slot up for a request that starts now.
     /// - Returns: the number of the request, for `ended`; nil: none may start now.
-    mutating func take(at now: NIODeadline) -> Int? {
+    mutating func useSlot(at now: NIODeadline) -> Int? {
         dropMissed(at: now)
         guard let slot = slots.first, slot <= now, clearance(at: now) <= now else { return nil }
         slots.removeFirst()

@@ -54,7 +54,7 @@ struct RateSlotsTests {
                 for ended in underWay where ended.endsAt <= now { slots.ended(ended.number, at: now) }
                 underWay.removeAll { $0.endsAt <= now }
                 answer()
-                while let number = slots.take(at: now) {
+                while let number = slots.useSlot(at: now) {
                     let taken = latency(starts.count)
                     underWay.append((number, now + taken))
                     arrivals.append(now + .nanoseconds(Int64(Double(taken.nanoseconds) * arrival(starts.count))))
@@ -145,7 +145,7 @@ struct RateSlotsTests {
         #expect(begin(5) == 1)
         #expect(begin(5) == nil, "one is under way")
         slots.endReservation(first: Self.epoch, count: 1, askedAt: Self.epoch, at: Self.epoch)
-        _ = slots.take(at: Self.epoch)
+        _ = slots.useSlot(at: Self.epoch)
         #expect(begin(5) == 2)
         slots.failReservation()
         #expect(begin(5) == nil && slots.wakeUp(after: Self.epoch) == nil)
@@ -174,7 +174,7 @@ struct RateSlotsTests {
         var slots = world.slots
         let now = world.now + .seconds(1)
         func begin() -> Int? { slots.beginReservation(wanted: 100, at: now)?.count }
-        func takes(_ later: TimeAmount = .zero) -> Bool { slots.take(at: now + later) != nil }
+        func takes(_ later: TimeAmount = .zero) -> Bool { slots.useSlot(at: now + later) != nil }
         #expect(begin() ?? 0 > 1)
         slots.dropReservedSlots()
         #expect(begin() == nil, "one is under way")
@@ -226,7 +226,7 @@ struct RateSlotsTests {
             let first = asked + .milliseconds(30) + wanted.notBefore
             slots.endReservation(first: first, count: wanted.count, askedAt: asked, at: now)
             now = max(now, slots.wakeUp(after: now) ?? now)
-            if slots.take(at: now) != nil { used += 1 }
+            if slots.useSlot(at: now) != nil { used += 1 }
             now = now + .milliseconds(Int64(100 + round))
         }
         #expect(used >= 9, "the first may be missed: nothing is known then")
