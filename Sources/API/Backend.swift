@@ -63,7 +63,7 @@ struct Backend: Sendable {
         // Of a misspelt name nothing is stored, which would look like a holder who has nothing.
         if let source = scope.source, !sources.contains(source) {
             let isStored = try await gate.pass { () async throws(LookupFailure) in
-                try await lookup.knows(source: source)
+                try await lookup.hasServed(source: source)
             }
             guard isStored else { throw SourceChoice.unknown }
         }

@@ -20,7 +20,7 @@ package final class Replaceable<Value: Sendable>: Sendable {
 extension Replaceable {
     /// Adds and replaces entries. One that is gone from the configuration stays, because its webhooks and messages may
     /// still be on their way.
-    package func learn<Entry>(_ new: [String: Entry]) where Value == [String: Entry] {
+    package func merge<Entry>(_ new: [String: Entry]) where Value == [String: Entry] {
         change { $0.merge(new) { _, new in new } }
     }
 }

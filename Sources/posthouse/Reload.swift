@@ -123,8 +123,8 @@ struct Reloader: Sendable {
     func adopt(_ prepared: Prepared) async -> Reload {
         let next = prepared.configuration
         if let connection = prepared.connection, !connection.leadsLike(pool.settings) { pool.use(connection) }
-        rules.learn(SourceRules.byName(next))
-        signings.learn(SourceSigning.byName(next.sources))
+        rules.merge(SourceRules.byName(next))
+        signings.merge(SourceSigning.byName(next.sources))
         queue.route(to: prepared.lanes.map(\.route))
         Failpoint.reach(.reloadAdopting)
         let lanes = await dispatcher.adopt(prepared.lanes, resolver: resolver)

@@ -306,14 +306,14 @@ struct EraseExtentTests {
             #expect(!known.mayClaim(Self.ann.id, install: "third", scope: scope, at: seconds(0)))
             // Brought by a line of the same batch, it is one row all the same.
             var learned = HolderKnowledge()
-            learned.learnFirst(Self.ann.id, install: "erased-0123456789abcdef", scope: scope, event: 1)
+            learned.addFirst(Self.ann.id, install: "erased-0123456789abcdef", scope: scope, event: 1)
             _ = learned.identify(Self.ann.id, install: "other", scope: scope, event: 2, isHolder: false)
             #expect(learned.newIdentities.map { "\($0.install) \($0.event)" } == ["other 1"])
             // A line names who took the place; the ledger may have the stand-in from an older backup.
             var restored = HolderKnowledge()
             restored.load(HolderKnowledge.Identity(first: "erased-0123456789abcdef", linked: linked), of: key)
             for install in ["other", "third"] {
-                restored.learnFirst(Self.ann.id, install: install, scope: scope, event: 1)
+                restored.addFirst(Self.ann.id, install: install, scope: scope, event: 1)
             }
             #expect(restored.newIdentities.map(\.install) == ["other"])
         }

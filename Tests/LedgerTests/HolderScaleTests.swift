@@ -33,7 +33,7 @@ struct HolderScaleTests {
                 let recording = BatchRecording(
                     routes: RouteTable(), rules: Daemon.rules, dispatchBuffer: DispatchBuffer(), daemon: nil,
                     ledgerForm: .current, mode: .insertIfAbsent)
-                recording.changing.learn([event.scope.source])
+                recording.changing.add([event.scope.source])
                 var batch = EventBatch([event], in: .current)
                 let reads = try BatchReads(batch.firsts, of: recording, on: session)
                 let purchases = try reads.loadPurchases(on: session)

@@ -9,5 +9,5 @@ final class ChangingSources: Sendable {
 
     var known: Set<String> { sources.withLock { $0 } }
 
-    func learn(_ new: some Sequence<String>) { sources.withLock { $0.formUnion(new) } }
+    func add(_ new: some Sequence<String>) { sources.withLock { $0.formUnion(new) } }
 }

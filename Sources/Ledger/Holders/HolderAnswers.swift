@@ -53,10 +53,10 @@ struct HolderAnswers {
         }
         for (holder, last) in through { holders.load(holder, through: last) }
         if let restored {
-            for (purchase, name) in try session.answer(to: restored) { holders.know(name: name, of: purchase) }
+            for (purchase, name) in try session.answer(to: restored) { holders.add(name: name, of: purchase) }
         }
         if let transactions {
-            for row in try session.answer(to: transactions) { holders.know(row) }
+            for row in try session.answer(to: transactions) { holders.add(row) }
         }
         try changes?.add(to: &holders, on: session, purchase: id)
         if let unfinished {

@@ -63,7 +63,7 @@ struct HolderKnowledge {
         let event: Int64
     }
 
-    struct LearnedLink {
+    struct NewLink {
         let key: LinkKey
         let link: Link
     }
@@ -72,7 +72,7 @@ struct HolderKnowledge {
     let changing: Set<String>
     /// Loaded and learned.
     private(set) var links: [LinkKey: Link] = [:]
-    private(set) var learnedLinks: Set<LinkKey> = []
+    private(set) var newLinks: Set<LinkKey> = []
     /// Anonymous holders whose links were looked up, whether there are any or not.
     private var lookedUp: Set<LinkKey> = []
     /// Those of transfers that were not: no event names them.
@@ -123,15 +123,15 @@ struct HolderKnowledge {
 
     // MARK: Who an anonymous holder is
 
-    mutating func learn(_ link: HolderLink, scope: Scope, at time: Timestamp) {
-        learn(
+    mutating func add(_ link: HolderLink, scope: Scope, at time: Timestamp) {
+        add(
             Link(userID: link.userID, until: link.until, asOf: time),
             of: LinkKey(scope: scope, holder: .anonymous(link.anonymousID)))
     }
 
     /// Takes a transfer between two.
     /// - Parameter time: since when the old holder is known to be the new one; nil: the transfer does not say it.
-    mutating func learn(_ pair: Timeline.Pair, scope: Scope, at time: Timestamp?) {
+    mutating func add(_ pair: Timeline.Pair, scope: Scope, at time: Timestamp?) {
         for holder in [pair.from, pair.to] where holder.isAnonymous {
             let key = LinkKey(scope: scope, holder: holder)
             if !lookedUp.contains(key) { missingLinks.insert(key) }
@@ -140,13 +140,13 @@ struct HolderKnowledge {
         let key = LinkKey(scope: scope, holder: pair.from)
         // If a session links the same user, its end stays; the link becomes as new as this transfer.
         let isKnown = links[key]?.userID.map { Array($0.utf8) } == Array(user.utf8)
-        learn(Link(userID: user, until: isKnown ? links[key]?.until : nil, asOf: time), of: key)
+        add(Link(userID: user, until: isKnown ? links[key]?.until : nil, asOf: time), of: key)
     }
 
-    private mutating func learn(_ link: Link, of key: LinkKey) {
+    private mutating func add(_ link: Link, of key: LinkKey) {
         if let known = links[key], !known.yields(to: link) { return }
         set(link, of: key)
-        learnedLinks.insert(key)
+        newLinks.insert(key)
         guard let user = link.userID else { return }
         let identity = IdentityKey(scope: key.scope, identity: .user(user))
         guard identities[identity]?.linked.contains(where: { $0.hasSameBytes(as: key.holder.id) }) != true else {
@@ -167,7 +167,7 @@ struct HolderKnowledge {
         let named = Holder.user(user)
         for key in linksOfUsers[LinkKey(scope: scope, holder: named)] ?? [] {
             guard let current = links[key]?.userID, Holder.user(current) == named else { continue }
-            learn(Link(userID: nil, until: nil, asOf: time), of: key)
+            add(Link(userID: nil, until: nil, asOf: time), of: key)
         }
     }
 
@@ -181,19 +181,19 @@ struct HolderKnowledge {
     // MARK: Transactions
 
     /// No message has one that an import's line did not name.
-    mutating func know(_ row: BatchPlan.TransactionRow) {
+    mutating func add(_ row: BatchPlan.TransactionRow) {
         let transaction = row.transaction
         if transaction.storeTransactionID == ImportLine.unnamedTransaction { return }
         if newestTransactions[row.purchase].map({ row.isNewer(than: $0) }) ?? true {
             newestTransactions[row.purchase] = row
         }
-        know(name: transaction.storeTransactionID, of: row.purchase)
-        if let original = transaction.storeOriginalTransactionID { know(name: original, of: row.purchase) }
+        add(name: transaction.storeTransactionID, of: row.purchase)
+        if let original = transaction.storeOriginalTransactionID { add(name: original, of: row.purchase) }
     }
 
     func newestTransaction(of purchase: Identifier) -> Transaction? { newestTransactions[purchase]?.transaction }
 
-    mutating func know(name: String, of purchase: Identifier) {
+    mutating func add(name: String, of purchase: Identifier) {
         named[.named(name), default: []].insert(purchase)
     }
 
@@ -225,7 +225,7 @@ struct HolderKnowledge {
     }
 
     /// Takes which install identified as an identity first, as another ledger recorded it.
-    mutating func learnFirst(_ identity: String, install: String, scope: Scope, event: Int64) {
+    mutating func addFirst(_ identity: String, install: String, scope: Scope, event: Int64) {
         let key = IdentityKey(scope: scope, identity: .user(identity))
         if identities[key]?.owner == nil { name(install, of: key, event: event) }
     }

@@ -30,7 +30,7 @@ enum HolderTables {
             """)
 
     /// The user of each anonymous id; the newer statement counts.
-    static let links = Table<HolderKnowledge.LearnedLink>(
+    static let links = Table<HolderKnowledge.NewLink>(
         "holder_links",
         [
             Column("anonymous_user_id", \.key.holder.id), Column("source", \.key.scope.source),

@@ -3,7 +3,7 @@ import Vocabulary
 
 extension HolderLookup {
     /// Whether the ledger has been served under this name of a source, which may have left the configuration.
-    package func knows(source: String) async throws(LookupFailure) -> Bool {
+    package func hasServed(source: String) async throws(LookupFailure) -> Bool {
         try await read { session throws(DatabaseError) in try session.run(SourceNames.isKnown, source).first ?? false }
     }
 }

@@ -49,12 +49,12 @@ struct BatchPlan {
         let index = events.count
         let new = named(new)
         events.append(new)
-        for link in new.event.links { holders.learn(link, scope: new.event.scope, at: new.event.occurredAt) }
+        for link in new.event.links { holders.add(link, scope: new.event.scope, at: new.event.occurredAt) }
         if let purchase = new.event.purchase, let id = new.purchase {
             applyUnfinishedChanges(to: id, index: index)
             let isFirst = purchases[id]?.state.isUnknown ?? true
-            let isConverted = learn(purchase, id: id, of: new, index: index)
-            learn(new.event.transaction, purchase: id, of: new)
+            let isConverted = add(purchase, id: id, of: new, index: index)
+            add(new.event.transaction, purchase: id, of: new)
             if let history = new.event.history {
                 apply(history, of: id, isFirst: isFirst, index: index)
             } else {
@@ -169,17 +169,17 @@ struct BatchPlan {
     // MARK: What is known of purchases and transactions
 
     /// - Returns: whether the purchase has become a one-time purchase by it.
-    private mutating func learn(_ purchase: Purchase, id: Identifier, of new: PlannedEvent, index: Int) -> Bool {
+    private mutating func add(_ purchase: Purchase, id: Identifier, of new: PlannedEvent, index: Int) -> Bool {
         touched.insert(id)
         guard var row = purchases[id] else {
             var row = PurchaseRow(
                 hash: new.purchaseHash ?? id, scope: new.event.scope, purchase: purchase.withoutValues,
                 asOf: new.event.asOf, state: PurchaseState(), isNew: true)
-            row.learn(purchase, of: new.event)
+            row.update(purchase, of: new.event)
             purchases[id] = row
             return false
         }
-        row.learn(purchase, of: new.event)
+        row.update(purchase, of: new.event)
         // One webhook that says so is enough, whenever it arrives: others of the same purchase may not know.
         let becomesOneTime = purchase.kind == .oneTime && row.purchase.kind != .oneTime
         if becomesOneTime { row.purchase.kind = .oneTime }
@@ -190,14 +190,14 @@ struct BatchPlan {
         return becomesOneTime
     }
 
-    private mutating func learn(_ transaction: Transaction?, purchase: Identifier, of new: PlannedEvent) {
+    private mutating func add(_ transaction: Transaction?, purchase: Identifier, of new: PlannedEvent) {
         guard let transaction else { return }
         let row = TransactionRow(
             purchase: purchase, transaction: transaction, asOf: new.event.transactionAsOf, asOfEvent: new.key,
             isVoided: AccessEnd.isVoided(transaction, at: new.event.purchase?.store ?? ""))
         if holders.changing.contains(new.event.scope.source) {
-            holders.know(row)
-            if let name = new.event.purchase?.key { holders.know(name: name, of: purchase) }
+            holders.add(row)
+            if let name = new.event.purchase?.key { holders.add(name: name, of: purchase) }
         }
         let key = TransactionKey(
             purchase: purchase, storeTransactionID: Array(transaction.storeTransactionID.utf8))
@@ -227,12 +227,12 @@ extension BatchPlan {
         var identity: Holder?
         switch change {
         case .move, .register, .kept: break
-        case .first(let install, let user): holders.learnFirst(user, install: install, scope: scope, event: new.row)
+        case .first(let install, let user): holders.addFirst(user, install: install, scope: scope, event: new.row)
         case .endSessions(let user): holders.endSessions(of: user, scope: scope, at: time)
         case .identify(let install, let user), .claim(let install, let user, _):
             isFirst = holders.identify(
                 user, install: install, scope: scope, event: new.row, isHolder: isHolder(.user(user), in: scope))
-            holders.learn(HolderLink(anonymousID: install, userID: user), scope: scope, at: time)
+            holders.add(HolderLink(anonymousID: install, userID: user), scope: scope, at: time)
         case .restore(let install, _, _):
             identity = holders.user(of: .anonymous(install), scope: scope, at: time).map { .user($0) }
         }

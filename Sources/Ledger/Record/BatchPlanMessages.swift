@@ -6,7 +6,7 @@ extension BatchPlan {
     mutating func announce(_ resolution: Resolution, index: Int, id: Identifier) {
         guard let row = purchases[id] else { return }
         let new = events[index]
-        for passing in resolution.evidence.added { learnLink(by: passing.pair, at: passing.at, of: new.event) }
+        for passing in resolution.evidence.added { addLink(by: passing.pair, at: passing.at, of: new.event) }
         for announced in resolution.announced {
             let transfer = KeyHash.transfer(
                 purchase: row.hash, from: announced.from, to: announced.to, ordinal: announced.ordinal)
@@ -23,7 +23,7 @@ extension BatchPlan {
             let pair = Timeline.Pair(from: announced.from, to: announced.to)
             // When a transfer happened of which an import has only the number, its links say.
             let unshown = new.event.isImport ? nil : new.event.occurredAt
-            learnLink(by: pair, at: resolution.evidence.linkTime(of: pair, unshown: unshown), of: new.event)
+            addLink(by: pair, at: resolution.evidence.linkTime(of: pair, unshown: unshown), of: new.event)
             let prefix = row.purchase.kind == .oneTime ? "ONE_TIME_PURCHASE_" : "SUBSCRIPTION_"
             for (side, type) in [
                 (AnnouncedTransfer.Native.transferred, prefix + "TRANSFERRED"), (.received, prefix + "RECEIVED"),
@@ -39,12 +39,12 @@ extension BatchPlan {
         for voided in resolution.voids { voids.append(observation(of: voided, index: index, purchase: row.purchase)) }
     }
 
-    /// Learns who the old holder of a transfer is. An export has all links. Where install and identity hold a purchase
+    /// Adds who the old holder of a transfer is. An export has all links. Where install and identity hold a purchase
     /// together, the install that it is taken from is not whoever has it then: only an identify says who is logged in
     /// there.
-    private mutating func learnLink(by pair: Timeline.Pair, at time: Timestamp?, of event: Event) {
+    private mutating func addLink(by pair: Timeline.Pair, at time: Timestamp?, of event: Event) {
         guard event.history == nil, ownership(of: event.scope.source) == .exclusive else { return }
-        holders.learn(pair, scope: event.scope, at: time)
+        holders.add(pair, scope: event.scope, at: time)
     }
 
     /// The purchase that a message is about, and its transaction.

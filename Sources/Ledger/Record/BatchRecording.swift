@@ -125,7 +125,7 @@ struct BatchRecording {
         batch.databaseTime = admitted.first.map { Timestamp(milliseconds: $0.now) }
         guard let unknown = reads.changing else { return }
         let found = try session.answer(to: unknown)
-        changing.learn(found)
+        changing.add(found)
         if !found.isEmpty { throw Self.changingRace }
     }
 

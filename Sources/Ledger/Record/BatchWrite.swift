@@ -316,9 +316,9 @@ final class BatchWrite {
     // MARK: Holders
 
     private func writeLinks(on session: borrowing Session) throws(DatabaseError) {
-        let learned = plan.holders.learnedLinks.sorted { $0.holder < $1.holder }
-            .compactMap { key in plan.holders.links[key].map { HolderKnowledge.LearnedLink(key: key, link: $0) } }
-        if !learned.isEmpty { try session.enqueue(HolderTables.links.insert, learned) }
+        let newLinks = plan.holders.newLinks.sorted { $0.holder < $1.holder }
+            .compactMap { key in plan.holders.links[key].map { HolderKnowledge.NewLink(key: key, link: $0) } }
+        if !newLinks.isEmpty { try session.enqueue(HolderTables.links.insert, newLinks) }
     }
 
     private func writeChanges(on session: borrowing Session) throws(DatabaseError) {

@@ -58,7 +58,7 @@ struct Rebuilding {
     /// others: it is marked as known, and the plan starts again.
     private func plan() -> BatchPlan {
         var known = HolderKnowledge(changing: [history.scope.source])
-        known.know(name: history.key, of: history.purchase)
+        known.add(name: history.key, of: history.purchase)
         while true {
             var plan = BatchPlan(purchases: [:], holders: known, rules: rules)
             for item in history.items { play(item, in: &plan) }

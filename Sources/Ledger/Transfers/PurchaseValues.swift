@@ -13,7 +13,7 @@ extension BatchPlan.PurchaseRow {
     /// Takes what a webhook says of the purchase itself: of each value the newest that a webhook named, whichever
     /// arrived first (I1); on equal times the greater one, by bytes. A product and a plan that yield are older than any
     /// others.
-    mutating func learn(_ stated: Purchase, of event: Event) {
+    mutating func update(_ stated: Purchase, of event: Event) {
         let newest = max(asOf, event.asOf)
         // An export says of each when it was named.
         let valueTimes = event.history.flatMap { try? PurchaseState(bytes: $0.state) }?.valueTimes ?? [:]
