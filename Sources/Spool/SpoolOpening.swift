@@ -92,12 +92,12 @@ package final class SpoolOpening: Sendable {
             guard try await open(attempts) else { return }
             attempts.observe(.warning("the spool could be opened now, and is used from here on"))
         } catch {
-            let isNews = state.change { state in
+            let isFirstReport = state.change { state in
                 guard case .away(let former, _) = state else { return false }
                 state = .away(reason: "\(error)", attempts)
                 return former != "\(error)"
             }
-            if isNews { attempts.observe(.warning("the spool still cannot be used: \(error)")) }
+            if isFirstReport { attempts.observe(.warning("the spool still cannot be used: \(error)")) }
         }
     }
 

@@ -40,10 +40,10 @@ struct HolderScaleTests {
                 batch.databaseTime = event.occurredAt
                 batch.assignIDs(stored: purchases.ids)
                 batch.fates[batch.all[0].key] = .new(row: 1)
-                let (news, named) = (batch.news, batch)
+                let (newEvents, named) = (batch.newEvents, batch)
                 let holders = try reads.loadHolders(on: session) { named.id(ofPurchase: $0) }
                 let plan = try purchases.plan(holders, rules: Daemon.rules, in: .current, on: session) {
-                    for new in news { $0.add(new) }
+                    for new in newEvents { $0.add(new) }
                 }
                 return (plan.holders.changes.count, plan.changesTried)
             }

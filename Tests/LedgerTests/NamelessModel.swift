@@ -151,7 +151,7 @@ struct NamelessModel {
         for (index, name) in known.enumerated() {
             // Of two sayings of one time the second is compared with the first.
             let saidBefore = known[..<index].last { $0.by == .said }
-            let isNews =
+            let isNew =
                 switch name.by {
                 case .gain: true
                 case .loss: counted.last.map { $0.holder == name.holder } ?? true
@@ -165,7 +165,7 @@ struct NamelessModel {
                     }
                 default: counted.last.map { $0.by == .naming } ?? true
                 }
-            if isNews { counted.append(name) }
+            if isNew { counted.append(name) }
         }
         return counted.last
     }

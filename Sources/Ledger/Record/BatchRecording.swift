@@ -161,8 +161,8 @@ struct BatchRecording {
         _ batch: inout EventBatch, _ purchases: LoadedPurchases, _ holders: HolderKnowledge, _ tokens: KnownTokens,
         _ now: Timestamp, on session: borrowing Session
     ) throws(DatabaseError) -> BatchPlan? {
-        let news = batch.news
-        guard !news.isEmpty else { return nil }
+        let newEvents = batch.newEvents
+        guard !newEvents.isEmpty else { return nil }
         var refused: [Identifier: EventBatch.Fate] = [:]
         let plan = try purchases.plan(holders, rules: rules, in: ledgerForm, on: session) { plan in
             // The plan may be built more than once.
@@ -171,7 +171,7 @@ struct BatchRecording {
             let instant = ContinuousClock.now
             plan.tokens = tokens
             plan.announcesImports = announcesImports
-            for new in news {
+            for new in newEvents {
                 let newest = new.purchase.flatMap { plan.purchases[$0]?.asOf }
                 if let limit = new.event.admittedUntil, limit < instant {
                     refused[new.key] = .unavailable(reason: Recorder.lateReason)

@@ -277,7 +277,7 @@ final class BatchWrite {
     /// Writes what is new of tokens. A row that another batch wrote first, with another purchase, is not written: then
     /// this one is run again.
     private func writeTokens(on session: borrowing Session) throws(DatabaseError) {
-        let rows = plan.tokens.news
+        let rows = plan.tokens.newRows
         let count = rows.count
         if rows.isEmpty { return }
         try session.enqueue(RecordTables.tokens.insert, rows) { $0 == count ? nil : BatchRecording.purchaseRace }

@@ -76,7 +76,7 @@ struct EventBatch {
     }
 
     /// The events that are to be recorded.
-    var news: [BatchPlan.PlannedEvent] {
+    var newEvents: [BatchPlan.PlannedEvent] {
         firsts.compactMap { arrival in
             guard case .new(let row) = fates[arrival.key] else { return nil }
             return BatchPlan.PlannedEvent(arrival, row: row, purchase: purchase(of: arrival))

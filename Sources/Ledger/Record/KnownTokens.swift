@@ -92,7 +92,7 @@ struct KnownTokens {
     }
 
     /// The rows to be written: each token once, in one order everywhere.
-    var news: [RecordTables.TokenRow] {
+    var newRows: [RecordTables.TokenRow] {
         learned.sorted { left, right in
             left.key.source == right.key.source
                 ? left.key.token < right.key.token

@@ -90,7 +90,7 @@ private struct CountedNames {
         // Of whom a former holder's late loss is about, the purchase was not any more.
         case .loss: last.map { $0.holder == name.holder } ?? true
         case .naming: last.map { $0.kind == .naming } ?? true
-        case .said: isNews(name.holder)
+        case .said: isNewAccount(name.holder)
         case .given, .link: false
         }
     }
@@ -98,7 +98,7 @@ private struct CountedNames {
     /// Whether the store says another account than before, or says it of a purchase that this takes from nobody. What
     /// it said before is not known at first, and once that account was erased: it may be this one, if this one or an
     /// erased one was named.
-    private func isNews(_ account: Holder) -> Bool {
+    private func isNewAccount(_ account: Holder) -> Bool {
         guard let last, last.holder != account, !ErasedID.isStandIn(last.holder) else { return true }
         if let said, !ErasedID.isStandIn(said) { return said != account }
         return said == nil && !holders.contains { $0 == account || ErasedID.isStandIn($0) }

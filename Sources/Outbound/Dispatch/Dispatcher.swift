@@ -87,7 +87,7 @@ package final class Dispatcher: Sendable {
                 let refused = dispatchBuffer.hand(settled.unblocked)
                 if refused.isEmpty { return }
                 await attempt("giving back unblocked deliveries of closed lanes") { try await queue.giveBack(refused) }
-            }, news: { [observe] in observe(.warning($0.explanation)) })
+            }, report: { [observe] in observe(.warning($0.explanation)) })
     }
 
     /// Another daemon or a command hints that something is due.

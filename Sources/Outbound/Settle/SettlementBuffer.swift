@@ -13,7 +13,7 @@ package final class SettlementBuffer: Sendable {
     package typealias Settle = @Sendable ([Settlement]) async throws(SettleFailure) -> Settled
 
     /// What an operator must know of settlements that the database refuses.
-    package enum News: Sendable, Equatable {
+    package enum Report: Sendable, Equatable {
         /// The first one is kept aside. Further ones are not reported while there is one.
         case refused(reason: String)
         /// None is kept aside any more.
@@ -99,9 +99,9 @@ package final class SettlementBuffer: Sendable {
     /// - Parameter settled: called after each write.
     package func run(
         settle: @escaping Settle, settled: @escaping @Sendable (Settled) async -> Void,
-        news: @escaping @Sendable (News) -> Void = { _ in }
+        report: @escaping @Sendable (Report) -> Void = { _ in }
     ) async {
-        let retrying = Task { await retryRefused(settle: settle, settled: settled, news: news) }
+        let retrying = Task { await retryRefused(settle: settle, settled: settled, report: report) }
         await withTaskCancellationHandler {
             await withTaskGroup { group in
                 for _ in 0..<Limits.settleWriters {
@@ -115,7 +115,7 @@ package final class SettlementBuffer: Sendable {
                                 state.refused += refused
                                 return isFirst
                             }
-                            if isFirst, let reason { news(.refused(reason: reason)) }
+                            if isFirst, let reason { report(.refused(reason: reason)) }
                         }
                     }
                 }
@@ -123,7 +123,7 @@ package final class SettlementBuffer: Sendable {
             // The writers have ended, so only what is kept aside is left.
             retrying.cancel()
             await retrying.value
-            await lastTry(settle: settle, settled: settled, news: news)
+            await lastTry(settle: settle, settled: settled, report: report)
         } onCancel: {
             retrying.cancel()
         }
@@ -134,14 +134,14 @@ package final class SettlementBuffer: Sendable {
     /// Tries again what is kept aside, with a growing pause while none of it is accepted.
     private func retryRefused(
         settle: @escaping Settle, settled: @escaping @Sendable (Settled) async -> Void,
-        news: @escaping @Sendable (News) -> Void
+        report: @escaping @Sendable (Report) -> Void
     ) async {
         var pause = Limits.reconnectBackoff.lowerBound
         var dueAt = ContinuousClock.now
         while (try? await Task.sleep(for: Limits.settleRefusedTick)) != nil {
             guard ContinuousClock.now >= dueAt, let batch = takeRefused() else { continue }
             let (refused, _) = await SettlingInParts(settle: settle, settled: settled).write(batch)
-            if giveBack(refused) { news(.allSettled) }
+            if giveBack(refused) { report(.allSettled) }
             pause =
                 refused.count < batch.count
                 ? Limits.reconnectBackoff.lowerBound : min(pause * 2, Limits.reconnectBackoff.upperBound)
@@ -152,7 +152,7 @@ package final class SettlementBuffer: Sendable {
     /// Tries all that is kept aside once more before the daemon ends.
     private func lastTry(
         settle: @escaping Settle, settled: @escaping @Sendable (Settled) async -> Void,
-        news: @escaping @Sendable (News) -> Void
+        report: @escaping @Sendable (Report) -> Void
     ) async {
         let count = state.withLock { $0.refused.count }
         guard count > 0 else { return }
@@ -162,7 +162,7 @@ package final class SettlementBuffer: Sendable {
             _ = giveBack(refused)
         }
         let left = state.withLock { $0.refused.count }
-        news(left == 0 ? .allSettled : .left(left))
+        report(left == 0 ? .allSettled : .left(left))
     }
 
     private func takeRefused() -> [Settlement]? {

@@ -16,7 +16,7 @@ struct SettlementBufferTests {
             var callsAtLastBatch = 0
             var refuses: @Sendable (Settlement) -> Bool = { _ in false }
             var texts: [Int64: String] = [:]
-            var news: [SettlementBuffer.News] = []
+            var reports: [SettlementBuffer.Report] = []
         }
 
         private let state = Mutex(State())
@@ -33,7 +33,7 @@ struct SettlementBufferTests {
         /// How many there were when something was last written.
         var callsAtLastBatch: Int { state.withLock { $0.callsAtLastBatch } }
 
-        var news: [SettlementBuffer.News] { state.withLock { $0.news } }
+        var reports: [SettlementBuffer.Report] { state.withLock { $0.reports } }
         var texts: [Int64: String] { state.withLock { $0.texts } }
         var written: [Int64] { batches.flatMap(\.self).sorted() }
 
@@ -56,7 +56,7 @@ struct SettlementBufferTests {
             return Settled()
         }
 
-        @Sendable func note(_ news: SettlementBuffer.News) { state.withLock { $0.news.append(news) } }
+        @Sendable func note(_ report: SettlementBuffer.Report) { state.withLock { $0.reports.append(report) } }
 
         @Sendable func settled(_: Settled) async { settledCall.yield(0) }
     }
@@ -156,11 +156,11 @@ struct SettlementBufferTests {
         let book = Book()
         book.refuse { $0.delivery.id == 700 }
         for id in 1...Int64(Limits.settleBatchMax) { buffer.append(settlement(id)) }
-        let running = Task { await buffer.run(settle: book.write, settled: book.settled, news: book.note) }
+        let running = Task { await buffer.run(settle: book.write, settled: book.settled, report: book.note) }
         try await wait { book.written.count >= Limits.settleBatchMax - 1 }
         // Not those since then, by which what is refused is tried again: on a busy machine there are more of them.
         #expect(!book.written.contains(700) && book.callsAtLastBatch <= 25)
-        try await wait { !book.news.isEmpty }
+        try await wait { !book.reports.isEmpty }
         #expect(buffer.depth == 1 && buffer.hasRoom)
         for id in 2_001...2_500 as ClosedRange<Int64> { buffer.append(settlement(id)) }
         try await wait { book.written.count >= Limits.settleBatchMax + 499 }
@@ -169,7 +169,7 @@ struct SettlementBufferTests {
         #expect(book.written.filter { $0 == 700 }.count == 1)
         buffer.close()
         await running.value
-        #expect(book.news == [.refused(reason: "P0001"), .allSettled])
+        #expect(book.reports == [.refused(reason: "P0001"), .allSettled])
     }
 
     @Test("What is refused for its text is written without it")
@@ -181,10 +181,10 @@ struct SettlementBufferTests {
             buffer.append(settlement(id, failure: id == 7 ? "answered 400: ☃" : "answered 400: no"))
         }
         buffer.close()
-        await buffer.run(settle: book.write, settled: book.settled, news: book.note)
+        await buffer.run(settle: book.write, settled: book.settled, report: book.note)
         #expect(book.written == Array(1...20))
         #expect(book.texts[7] == "the database refused the text of this failure" && book.texts[6] == "answered 400: no")
-        #expect(book.news.isEmpty)
+        #expect(book.reports.isEmpty)
     }
 
     @Test("A table that takes nothing: no more starts at the bound, nothing is lost, little is tried, all drains after")
@@ -195,7 +195,7 @@ struct SettlementBufferTests {
         let count = Int64(Limits.settleRefusedMax * 3)
         for id in 1...count { buffer.append(settlement(id)) }
         let began = ContinuousClock.now
-        let running = Task { await buffer.run(settle: book.write, settled: book.settled, news: book.note) }
+        let running = Task { await buffer.run(settle: book.write, settled: book.settled, report: book.note) }
         try await wait { !buffer.hasRoom }
         #expect(buffer.depth == Int(count) && book.written.isEmpty)
         let calls = book.calls
@@ -207,7 +207,7 @@ struct SettlementBufferTests {
         #expect(book.written == Array(1...count) && buffer.hasRoom)
         buffer.close()
         await running.value
-        #expect(book.news == [.refused(reason: "P0001"), .allSettled])
+        #expect(book.reports == [.refused(reason: "P0001"), .allSettled])
     }
 
     @Test("Closing does not wait for what is refused: it is tried once more, and said to be left")
@@ -217,9 +217,9 @@ struct SettlementBufferTests {
         book.refuse { $0.delivery.id % 100 == 0 }
         for id in 1...300 as ClosedRange<Int64> { buffer.append(settlement(id)) }
         buffer.close()
-        await buffer.run(settle: book.write, settled: book.settled, news: book.note)
+        await buffer.run(settle: book.write, settled: book.settled, report: book.note)
         #expect(book.written == (1...300).filter { $0 % 100 != 0 })
-        #expect(book.news == [.refused(reason: "P0001"), .left(3)])
+        #expect(book.reports == [.refused(reason: "P0001"), .left(3)])
     }
 
     @Test("A settlement that always times out is found, too")
