@@ -380,10 +380,10 @@ struct AuditTests {
     @Test("What a message is said to be for reads back as it was written")
     func text() {
         for rows: [Int32] in [[], [7], [1, 2, 2_147_483_647]] {
-            #expect(WantedIntegrations.rows(WantedIntegrations.text(rows)) == rows)
+            #expect(MessageReceivers.rows(MessageReceivers.text(rows)) == rows)
         }
         for text in [",", "1,", ",1", "1,,2", "x", "1 2", "2147483648"] {
-            #expect(WantedIntegrations.rows(text) == nil, "\(text)")
+            #expect(MessageReceivers.rows(text) == nil, "\(text)")
         }
     }
 }

@@ -249,13 +249,13 @@ struct LapseRuleTests {
             isGranted: true, until: row.until.map { Timestamp(milliseconds: $0) }, store: row.store, leeway: row.leeway)
         let integration = Integration.named(
             "a", events: row.events, environments: row.environments, sources: row.sources)
-        let asking = Lapse.Asking(
+        let receiver = LapseReceiver(
             route: RoutedIntegration(row: 1, integration: integration),
             createdAt: Timestamp(milliseconds: row.createdAt))
         let receivers = Lapse.receivers(
             of: access, announced: row.announced.map { Timestamp(milliseconds: $0) },
             scope: Scope(source: "shop", app: "", environment: "PRODUCTION"), at: Timestamp(milliseconds: 1_000),
-            among: [asking])
+            among: [receiver])
         #expect(receivers.map(\.row) == (row.isSent ? [1] : []))
     }
 

@@ -137,7 +137,7 @@ struct StatementCatalogueTests {
         Entry(AuditStatements.dead), Entry(AuditStatements.discarded), Entry(AuditStatements.waitingOf),
         Entry(AuditStatements.waitingAlone), Entry(AuditStatements.waitingAnywhere),
         Entry(AuditStatements.deliveries), Entry(AuditStatements.deadLetters),
-        Entry(BackfillStatements.want), Entry(EraseStatements.recordDiscards), Entry(PruneStatements.discards),
+        Entry(BackfillStatements.addReceiver), Entry(EraseStatements.recordDiscards), Entry(PruneStatements.discards),
         Entry(PruneStatements.discardPages), Entry(PruneStatements.strayPages),
     ]
 

@@ -94,14 +94,14 @@ struct AuditPage: Sendable {
 
     /// The integrations that a message was for, as far as they are asked about.
     private func wanted(_ message: AuditStatements.Message) -> [Int32] {
-        let rows = message.integrations.flatMap(WantedIntegrations.rows) ?? []
+        let rows = message.integrations.flatMap(MessageReceivers.rows) ?? []
         guard let only else { return rows }
         return rows.contains(only) ? [only] : []
     }
 
     /// Whether the message was for the integration that is asked about, or cannot be said not to be.
     private func mayBeAskedAbout(_ message: AuditStatements.Message) -> Bool {
-        guard let only, let rows = message.integrations.flatMap(WantedIntegrations.rows) else { return true }
+        guard let only, let rows = message.integrations.flatMap(MessageReceivers.rows) else { return true }
         return rows.contains(only)
     }
 
@@ -123,7 +123,7 @@ struct AuditPage: Sendable {
                 continue
             }
             coverage.messages += 1
-            guard WantedIntegrations.rows(text) != nil else {
+            guard MessageReceivers.rows(text) != nil else {
                 findings.append(finding(.unreadable, message))
                 continue
             }

@@ -107,7 +107,7 @@ package struct Backfill: Sendable {
                 .sorted { $0.message < $1.message }
             if !isDry {
                 try requeue.write(asked, on: session)
-                _ = try session.execute(BackfillStatements.want, (asked.map(\.message), route.row))
+                _ = try session.execute(BackfillStatements.addReceiver, (asked.map(\.message), route.row))
             }
             return (page, asked.count, unreadable + selected.count - readable.count)
         }
@@ -221,7 +221,7 @@ enum BackfillStatements {
         """)
 
     /// Notes that messages are for the integration ($2), too, where it is known whom they were for.
-    static let want = Statement<([Int64], Int32), ()>(
+    static let addReceiver = Statement<([Int64], Int32), ()>(
         "backfill_want",
         """
         UPDATE messages SET integrations = concat_ws(',', nullif(integrations, ''), $2)
@@ -240,7 +240,7 @@ enum BackfillStatements {
         let source: String
         let environment: String
         let purchase: Identifier?
-        /// It was for the integration when it was recorded, or by an earlier backfill (`WantedIntegrations`).
+        /// It was for the integration when it was recorded, or by an earlier backfill (`MessageReceivers`).
         let isNoted: Bool
         /// It was sent to the integration and ended there, or waits there; of one that is not noted: it was tried.
         let isKnown: Bool

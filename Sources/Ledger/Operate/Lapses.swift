@@ -2,24 +2,25 @@ import JSONText
 package import Postgres
 package import Vocabulary
 
+/// An integration that asks for lapses.
+struct LapseReceiver: Sendable {
+    let route: RoutedIntegration
+    /// When it was first seen.
+    let createdAt: Timestamp
+}
+
 /// Decides to whom the lapse of a purchase's access is announced. Pure.
 enum Lapse {
-    /// An integration that asks for lapses.
-    struct Asking: Sendable {
-        let route: RoutedIntegration
-        /// When it was first seen.
-        let createdAt: Timestamp
-    }
-
     /// - Parameters:
     ///   - access: of those who have the purchase.
     ///   - announced: the end whose lapse was announced last; nil: none was.
     /// - Returns: those that have known the relay since before access lapsed; empty: nothing is to be announced.
     static func receivers(
-        of access: TimedAccess, announced: Timestamp?, scope: Scope, at now: Timestamp, among asking: [Asking]
+        of access: TimedAccess, announced: Timestamp?, scope: Scope, at now: Timestamp,
+        among lapseReceivers: [LapseReceiver]
     ) -> [RoutedIntegration] {
         guard let lapsesAt = access.lapsesAt, lapsesAt <= now, access.until != announced else { return [] }
-        return asking.filter {
+        return lapseReceivers.filter {
             $0.createdAt < lapsesAt
                 && $0.route.integration.selects(
                     type: Lapses.type, source: scope.source, environment: scope.environment)
@@ -52,14 +53,14 @@ package struct Lapses: Sendable {
     /// - Returns: how many purchases.
     @discardableResult
     package func announce() async throws -> Int {
-        let asking = try await asking()
-        if asking.isEmpty { return 0 }
+        let lapseReceivers = try await lapseReceivers()
+        if lapseReceivers.isEmpty { return 0 }
         var count = 0
         var last = PurchaseEnds.Row(until: .min, purchase: Identifier(high: 0, low: 0))
         while true {
             let from = last
             let step = try await pool.retriedTransaction { session throws(DatabaseError) in
-                try announce(after: from, to: asking, on: session)
+                try announce(after: from, to: lapseReceivers, on: session)
             }
             count += step.announced
             guard let next = step.last else { return count }
@@ -69,7 +70,7 @@ package struct Lapses: Sendable {
 
     /// The integrations that ask for lapses of some source and environment. One that was first seen under a clock more
     /// than a day ahead counts as seen now: it would get no lapse until it is that time.
-    private func asking() async throws -> [Lapse.Asking] {
+    private func lapseReceivers() async throws -> [LapseReceiver] {
         let wanted = routes.current.all.filter { $0.integration.names(type: Self.type) }
         if wanted.isEmpty { return [] }
         let rows = wanted.map(\.row)
@@ -78,18 +79,18 @@ package struct Lapses: Sendable {
             return Dictionary(firstOf: try session.run(LapseStatements.created, rows))
         }
         return wanted.compactMap { route in
-            created[route.row].map { Lapse.Asking(route: route, createdAt: $0) }
+            created[route.row].map { LapseReceiver(route: route, createdAt: $0) }
         }
     }
 
     /// - Returns: the last end that was looked at; nil: there are no more.
     private func announce(
-        after place: PurchaseEnds.Row, to asking: [Lapse.Asking], on session: borrowing Session
+        after place: PurchaseEnds.Row, to lapseReceivers: [LapseReceiver], on session: borrowing Session
     ) throws(DatabaseError) -> (announced: Int, last: PurchaseEnds.Row?) {
         guard let now = try session.run(PruneStatements.now, ()).first else { return (0, nil) }
         let due = try session.run(EndStatements.due, (place.until, place.purchase, now, Self.stepMax))
         let last = due.count == Int(Self.stepMax) ? due.last : nil
-        let candidates = try lapses(of: due, to: asking, on: session)
+        let candidates = try lapses(of: due, to: lapseReceivers, on: session)
         if candidates.isEmpty { return (0, last) }
         try Requeue.lock(on: session)
         // An erasure of a source's holders takes its lock alone.
@@ -99,7 +100,7 @@ package struct Lapses: Sendable {
         _ = try session.run(EndStatements.lock, Set(candidates.map(\.row.id)).sorted())
         // Read again under the locks: what was recorded meanwhile counts.
         let ends = candidates.map { PurchaseEnds.Row(until: $0.row.until, purchase: $0.row.id) }
-        let lapses = try lapses(of: ends, to: asking, on: session)
+        let lapses = try lapses(of: ends, to: lapseReceivers, on: session)
         try write(lapses, on: session)
         return (lapses.count, last)
     }
@@ -113,7 +114,7 @@ package struct Lapses: Sendable {
     }
 
     private func lapses(
-        of ends: [PurchaseEnds.Row], to asking: [Lapse.Asking], on session: borrowing Session
+        of ends: [PurchaseEnds.Row], to lapseReceivers: [LapseReceiver], on session: borrowing Session
     ) throws(DatabaseError) -> [Due] {
         if ends.isEmpty { return [] }
         let wanted = (ends.map(\.until), ends.map(\.purchase), Int32(Limits.accessHoldersMax))
@@ -122,7 +123,7 @@ package struct Lapses: Sendable {
             let until = Timestamp(milliseconds: row.until)
             let access = TimedAccess(isGranted: true, until: until, store: row.store, leeway: leeways[row.source])
             let receivers = Lapse.receivers(
-                of: access, announced: row.announced, scope: row.scope, at: row.now, among: asking)
+                of: access, announced: row.announced, scope: row.scope, at: row.now, among: lapseReceivers)
             return receivers.isEmpty ? nil : Due(row: row, access: access, receivers: receivers)
         }
     }
@@ -209,7 +210,7 @@ struct LapseMessage {
         return RecordTables.MessageRow(
             id: id, key: messageKey, event: event, type: Lapses.type, transfer: nil,
             envelope: MessageEnvelope.write(statement, of: subject, in: row.scope, at: time), derivedBody: nil,
-            integrations: WantedIntegrations.text(receivers), access: access)
+            integrations: MessageReceivers.text(receivers), access: access)
     }
 
     /// Names nobody: an erasure finds the holder in the event's row and in the envelope.

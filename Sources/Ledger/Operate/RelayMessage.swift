@@ -108,7 +108,7 @@ struct RelayMessage: Sendable {
             [
                 RecordTables.MessageRow(
                     id: message, key: KeyHash.message(passingOn: key), event: event.row, type: type, transfer: nil,
-                    envelope: envelope, derivedBody: nil, integrations: WantedIntegrations.text(receivers),
+                    envelope: envelope, derivedBody: nil, integrations: MessageReceivers.text(receivers),
                     access: nil)
             ])
         let deliveries = zip(ids.deliveries, receivers).map { id, receiver in

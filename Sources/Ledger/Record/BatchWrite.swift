@@ -287,7 +287,7 @@ final class BatchWrite {
     private func wanted(_ planned: [FanOut.Planned]) -> [String] {
         var rows = [[Int32]](repeating: [], count: plan.messages.count)
         for delivery in planned { rows[delivery.message].append(delivery.integration) }
-        return rows.map(WantedIntegrations.text)
+        return rows.map(MessageReceivers.text)
     }
 
     /// - Returns: the rows of the messages that are new.

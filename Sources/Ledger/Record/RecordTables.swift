@@ -180,7 +180,7 @@ extension RecordTables {
         let transfer: Identifier?
         let envelope: [UInt8]
         let derivedBody: [UInt8]?
-        /// `WantedIntegrations`
+        /// `MessageReceivers`
         let integrations: String
         /// `MessageAccess`
         let access: [UInt8]?

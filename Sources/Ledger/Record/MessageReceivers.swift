@@ -1,6 +1,6 @@
 /// Whom a message was for (`messages.integrations`): the rows of the integrations that selected it when it was
 /// recorded, and of those that a backfill gave it to, with commas between.
-enum WantedIntegrations {
+enum MessageReceivers {
     static func text(_ rows: [Int32]) -> String { rows.map { "\($0)" }.joined(separator: ",") }
 
     /// - Returns: nil: no daemon writes such a text.
