@@ -46,7 +46,8 @@ struct ChangeLoading {
         }
     }
 
-    func enqueueQueries(in form: LedgerForm, on session: borrowing Session) throws(DatabaseError) -> ChangeAnswers? {
+    func enqueueQueries(in form: LedgerForm, on session: borrowing Session) throws(DatabaseError) -> PendingChangeRows?
+    {
         guard !wishes.isEmpty else { return nil }
         let wishes = Array(wishes)
         let keys = wishes.map(\.key.key)
@@ -57,13 +58,13 @@ struct ChangeLoading {
                 keys.map(\.scope.environment), keys.map(\.isLogin), wishes.map(\.value),
                 wishes.map(\.key.purchase), page
             ))
-        return ChangeAnswers(
+        return PendingChangeRows(
             wishes: wishes.map { ($0.key.key, $0.key.purchase, $0.value) }, page: page, pending: pending)
     }
 }
 
 /// The stored changes that were queried.
-struct ChangeAnswers {
+struct PendingChangeRows {
     fileprivate let wishes: [(key: KnownChanges.Key, purchase: Identifier?, from: Timestamp)]
     fileprivate let page: Int64
     fileprivate let pending: PendingRows<HolderStatements.SubjectChange>

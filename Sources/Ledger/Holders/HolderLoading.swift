@@ -105,35 +105,35 @@ struct HolderLoading {
     /// - Parameter limit: purchases of one holder; for all holders together the limit is four times as high.
     func enqueueQueries(
         in form: LedgerForm, on session: borrowing Session, purchasesMax limit: Int
-    ) throws(DatabaseError) -> HolderAnswers {
-        var answers = HolderAnswers(owners: owners, changing: changing)
+    ) throws(DatabaseError) -> PendingHolderRows {
+        var pending = PendingHolderRows(owners: owners, changing: changing)
         if !anonymous.isEmpty {
-            answers.lookedUp = anonymous.map {
+            pending.lookedUp = anonymous.map {
                 HolderKnowledge.LinkKey(scope: $0.scope, holder: .anonymous(String(decoding: $0.text, as: UTF8.self)))
             }
-            answers.links.append(try session.enqueueQuery(HolderStatements.links, arrays(anonymous)))
+            pending.links.append(try session.enqueueQuery(HolderStatements.links, arrays(anonymous)))
         }
         if !users.isEmpty {
-            answers.links.append(try session.enqueueQuery(HolderStatements.linksOfUsers, arrays(users)))
+            pending.links.append(try session.enqueueQuery(HolderStatements.linksOfUsers, arrays(users)))
         }
         if !identities.isEmpty {
-            answers.identities = try session.enqueueQuery(HolderStatements.identities, arrays(identities))
+            pending.identities = try session.enqueueQuery(HolderStatements.identities, arrays(identities))
         }
         if !registered.isEmpty {
-            answers.registered = try session.enqueueQuery(HolderStatements.register, arrays(registered))
+            pending.registered = try session.enqueueQuery(HolderStatements.register, arrays(registered))
         }
-        if !owners.isEmpty { answers.owned = try owners.enqueueQueries(on: session, limit: limit) }
+        if !owners.isEmpty { pending.owned = try owners.enqueueQueries(on: session, limit: limit) }
         if !restored.isEmpty {
-            answers.restored = try session.enqueueQuery(HolderStatements.restored, arrays(restored))
+            pending.restored = try session.enqueueQuery(HolderStatements.restored, arrays(restored))
         }
-        answers.changes = try changes.enqueueQueries(in: form, on: session)
+        pending.changes = try changes.enqueueQueries(in: form, on: session)
         if !sources.isEmpty {
-            answers.unfinished = try session.enqueueQuery(HolderStatements.unfinishedOf, sources.sorted())
+            pending.unfinished = try session.enqueueQuery(HolderStatements.unfinishedOf, sources.sorted())
         }
-        if answers.owned != nil || answers.restored != nil {
-            try answers.enqueueTransactionQuery(on: session, purchasesMax: limit)
+        if pending.owned != nil || pending.restored != nil {
+            try pending.enqueueTransactionQuery(on: session, purchasesMax: limit)
         }
-        return answers
+        return pending
     }
 
     private func arrays(_ keys: Set<Key>) -> HolderStatements.Keys {

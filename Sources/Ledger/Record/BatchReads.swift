@@ -11,7 +11,7 @@ struct BatchReads {
     /// Which sources of the batch have changes of holders, of those not known to have any; nil: all are known to.
     let changing: PendingRows<String>?
     let queueReads: QueueReads
-    private let holders: HolderAnswers
+    private let holders: PendingHolderRows
     private let purchases: PendingRows<RecordTables.PurchaseRow>?
     /// Of purchases with a renewal that may convert a trial; nil: there is none.
     private let purchasePeriods: PendingRows<PurchasePeriod>?

@@ -109,17 +109,17 @@ final class BatchWrite {
     ) throws(DatabaseError) -> (planned: [FanOut.Planned], ids: RecordStatements.RowIDs) {
         let known = plan.touched.filter { plan.purchases[$0]?.isNew == false }.sorted()
         var fanOut = FanOut(plan.messages.lazy.map(\.fields), by: recording.routes)
-        let answers = try queueReads.answers(
+        let rows = try queueReads.rows(
             headsOf: known, for: fanOut.orderedReceivers, messages: plan.messages.count,
             deliveries: fanOut.planned.count, on: session)
-        var heads = answers.heads
+        var heads = rows.heads
         fanOut.block(occupied: heads.keys)
         for delivery in fanOut.planned where delivery.isBlocked {
             if let key = delivery.orderingKey, let head = heads.removeValue(forKey: key) {
                 committed.blocked.append((key, head))
             }
         }
-        return (fanOut.planned, answers.ids)
+        return (fanOut.planned, rows.ids)
     }
 
     /// Leases the deliveries that are not blocked and find a free slot of an open lane; these are handed over after the

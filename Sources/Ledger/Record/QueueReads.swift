@@ -58,7 +58,7 @@ struct QueueReads {
     ///     were asked for in advance.
     /// - Returns: the last unsettled delivery of each ordering key of these purchases that has one; row ids, ascending,
     ///   at least so many.
-    func answers(
+    func rows(
         headsOf purchases: [Identifier], for receivers: @autoclosure () -> Set<Int32>, messages: Int, deliveries: Int,
         on session: borrowing Session
     ) throws(DatabaseError) -> (heads: [FanOut.OrderingKey: Int64], ids: RecordStatements.RowIDs) {

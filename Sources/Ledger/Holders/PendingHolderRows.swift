@@ -2,7 +2,7 @@ import Postgres
 import Vocabulary
 
 /// The pending rows of the queries about holders. Nil: nothing of that kind was queried.
-struct HolderAnswers {
+struct PendingHolderRows {
     let owners: OwnerLoading
     var links: [PendingRows<HolderStatements.LinkRow>] = []
     /// Anonymous holders whose links were queried.
@@ -11,7 +11,7 @@ struct HolderAnswers {
     var registered: PendingRows<HolderKnowledge.LinkKey>?
     var owned: PendingRows<(Int64, Identifier)>?
     var restored: PendingRows<(Identifier, String)>?
-    var changes: ChangeAnswers?
+    var changes: PendingChangeRows?
     var unfinished: PendingRows<HolderStatements.Unfinished>?
     /// Purchases that events concern without naming them.
     private(set) var purchases: Set<Identifier> = []
