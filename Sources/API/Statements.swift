@@ -54,7 +54,7 @@ extension Backend {
         let age = call.age()
         guard age < APILimits.answerTimeout else { throw .tooSlow }
         let event = statement.event(id: Identifier.random().uuid4, asked: asked)
-        let (answer, obstacle): (RecordQueue.Answer, String?) = await withCheckedContinuation { continuation in
+        let (answer, problem): (RecordQueue.Answer, String?) = await withCheckedContinuation { continuation in
             // `API.log` reports why it is refused.
             let fallback = RecordQueue.Fallback(
                 committed: {}, unavailable: { continuation.resume(returning: (.unavailable, $0)) })
@@ -68,7 +68,7 @@ extension Backend {
         case .unavailable:
             var failure = APIFailure.unavailable(
                 "it could not be recorded now; send it again", after: Limits.retryAfterUnavailableSeconds)
-            failure.cause = obstacle
+            failure.cause = problem
             throw failure
         }
     }

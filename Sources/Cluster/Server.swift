@@ -46,8 +46,8 @@ struct ServerLauncher: Sendable {
     func launch() async throws(ClusterError) -> Server {
         if let running = Predecessor.postmaster(on: paths.data) { await Predecessor.stop(running) }
         // Checked at each start: a cleaner of /tmp or of the runtime directory may have been there.
-        if let objection = SocketDirectory.use(socketDirectory, account) {
-            throw .noSocketDirectory(tried: [objection])
+        if let problem = SocketDirectory.use(socketDirectory, account) {
+            throw .noSocketDirectory(tried: [problem])
         }
         try await Predecessor.clear(data: paths.data, socketDirectory: socketDirectory)
         try await Roles.separate(paths, account, binaries)

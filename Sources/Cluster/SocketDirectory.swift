@@ -12,7 +12,7 @@ enum SocketDirectory {
     ) throws(ClusterError) -> String {
         var tried = [String]()
         for candidate in candidates(for: paths, account: account, in: hostEnvironment) {
-            if let objection = use(candidate, account) { tried.append(objection) } else { return candidate }
+            if let problem = use(candidate, account) { tried.append(problem) } else { return candidate }
         }
         throw .noSocketDirectory(tried: tried)
     }

@@ -31,7 +31,7 @@ extension SigningKeyText {
     }
 
     /// Why a text that has the mark of a key is none; nil for a key, and for a text without a mark.
-    package static func flaw(of secret: Secret) -> Failure? {
+    package static func problem(of secret: Secret) -> Failure? {
         do throws(Failure) {
             _ = try read(secret)
             return nil

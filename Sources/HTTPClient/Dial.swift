@@ -64,7 +64,7 @@ final class Dial {
         var refused: String?
         var canBePermitted = false
         for address in addresses {
-            if let what = EgressGuard.objection(to: address, allowsPrivateAddresses: allowsPrivate) {
+            if let what = EgressGuard.problem(with: address, allowsPrivateAddresses: allowsPrivate) {
                 refused = refused ?? "\(described(address, host)) (\(what))"
                 if case .private = EgressGuard.verdict(on: address) { canBePermitted = true }
             } else if !admitted.contains(address), admitted.count < HTTPClientLimits.candidatesMax {

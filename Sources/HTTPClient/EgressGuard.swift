@@ -15,7 +15,7 @@ package enum EgressGuard {
     }
 
     /// Nil if the client may connect to `address`, else the kind of address that it is.
-    package static func objection(to address: SocketAddress, allowsPrivateAddresses: Bool) -> String? {
+    package static func problem(with address: SocketAddress, allowsPrivateAddresses: Bool) -> String? {
         switch verdict(on: address) {
         case .allowed: nil
         case .private(let what): allowsPrivateAddresses ? nil : what

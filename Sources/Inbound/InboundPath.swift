@@ -53,7 +53,7 @@ struct InboundPath: Sendable {
             return pass(webhook, to: Submitter(answer: acknowledge))
         }
         let keep = keeper(of: request, at: time, in: spool, acknowledge)
-        if let obstacle = spooling.obstacle { return keep(obstacle) }
+        if let problem = spooling.problem { return keep(problem) }
         let ticket = spooling.watch(until: webhook.startedAt + Limits.spoolPatience, keep)
         let fallback = RecordQueue.Fallback(
             committed: { spooling.committed(ticket) },
@@ -155,7 +155,7 @@ struct InboundPath: Sendable {
 
     private func submit(_ item: RecordQueue.Item, _ webhook: Authentic, _ submitter: Submitter) {
         if let ticket = submitter.ticket { spooling?.given(ticket) }
-        let obstacle = queue.submit(item, startedAt: webhook.startedAt, fallback: submitter.fallback) { answer in
+        let problem = queue.submit(item, startedAt: webhook.startedAt, fallback: submitter.fallback) { answer in
             switch answer {
             case .stored: submitter.answer(.stored)
             case .unavailable: submitter.answer(.unavailable)
@@ -163,7 +163,7 @@ struct InboundPath: Sendable {
             case .conditionFailed: refuse(Self.outdated, .unavailable, webhook, submitter)
             }
         }
-        if let obstacle, submitter.fallback == nil { observeRefusal(obstacle, age: webhook.age) }
+        if let problem, submitter.fallback == nil { observeRefusal(problem, age: webhook.age) }
     }
 
     private func refuse(_ reason: String, _ answer: HTTPAnswer, _ webhook: Authentic, _ submitter: Submitter) {

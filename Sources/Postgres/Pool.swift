@@ -263,8 +263,8 @@ package final class Pool: Sendable {
         while true {
             let connection = try await Connection.open(settings, thread: "postgres-\(slot)")
             do throws(DatabaseError) {
-                guard let objection = try await admission(connection) else { return connection }
-                throw .connectFailed(reason: objection)
+                guard let problem = try await admission(connection) else { return connection }
+                throw .connectFailed(reason: problem)
             } catch {
                 await connection.close()
                 guard isFirst, case .connectionLost = error else { throw error }

@@ -43,13 +43,13 @@ package final class Spool: Sendable {
         var emptyFolders: Set<String> = []
         /// The number of the newest file of the own folder that is counted: those behind it are not answered yet.
         var countedNumber: UInt64 = 0
-        var reportedAt: [Trouble: ContinuousClock.Instant] = [:]
+        var reportedAt: [Problem: ContinuousClock.Instant] = [:]
         /// Folders that could not be taken, which is reported once.
         var foldersReported: Set<String> = []
     }
 
     /// What may come many times a second, and is reported once in `Limits.spoolReportInterval`.
-    private enum Trouble: Hashable {
+    private enum Problem: Hashable {
         case refusal, unreadableFile, lastingFile
     }
 
@@ -195,17 +195,17 @@ package final class Spool: Sendable {
         _ webhook: SpooledWebhook, because cause: String, completion: @escaping @Sendable (Answer) -> Void
     ) {
         let bytes = SpoolTally.blocks(of: webhook.body.count + SpooledWebhook.textBytesMax)
-        let (obstacle, mustStart) = state.withLock { state -> (String?, Bool) in
-            let obstacle =
+        let (problem, mustStart) = state.withLock { state -> (String?, Bool) in
+            let problem =
                 state.isClosed
-                ? "the daemon stops" : state.tally.obstacle(to: bytes) ?? state.tally.backlog(before: bytes)
-            if let obstacle { return (obstacle, false) }
+                ? "the daemon stops" : state.tally.problem(with: bytes) ?? state.tally.backlog(before: bytes)
+            if let problem { return (problem, false) }
             state.tally.reserve(bytes)
             state.pending.append(Pending(webhook: webhook, bytes: bytes, cause: cause, completion: completion))
             defer { state.isWriting = true }
             return (nil, !state.isWriting)
         }
-        if let obstacle { return refuse(obstacle, [completion]) }
+        if let problem { return refuse(problem, [completion]) }
         if mustStart { writer.post { [self] in writePending() } }
     }
 
@@ -225,13 +225,13 @@ package final class Spool: Sendable {
     /// Writes a group behind one fsync of the folder.
     private func write(_ group: [Pending]) {
         let disk = DiskSpace.of(path: directory)
-        let obstacle = state.withLock { state in
+        let problem = state.withLock { state in
             state.tally.disk = disk
-            return state.tally.obstacle(to: 0)
+            return state.tally.problem(with: 0)
         }
         var written: [(pending: Pending, name: SpoolName, bytes: Int)] = []
         var failure: String?
-        for pending in obstacle == nil ? group : [] {
+        for pending in problem == nil ? group : [] {
             do throws(DurableFile.Failure) {
                 let file = pending.webhook.file
                 let name = try own.write(file, of: pending.webhook.source)
@@ -259,7 +259,7 @@ package final class Spool: Sendable {
         if isFirst, let cause = written.first?.pending.cause { observe(.spoolingBegan(reason: cause)) }
         for entry in written { entry.pending.completion(.written) }
         if !written.isEmpty { arrive.yield() }
-        if let reason = obstacle ?? failure { refuse(reason, group.dropFirst(written.count).map { $0.completion }) }
+        if let reason = problem ?? failure { refuse(reason, group.dropFirst(written.count).map { $0.completion }) }
     }
 
     private func refuse(_ reason: String, _ completions: [@Sendable (Answer) -> Void]) {
@@ -267,12 +267,12 @@ package final class Spool: Sendable {
         for completion in completions { completion(.refused(reason: reason)) }
     }
 
-    private func isDue(_ trouble: Trouble) -> Bool {
+    private func isDue(_ problem: Problem) -> Bool {
         let time = ContinuousClock.Instant.now
         return state.withLock { state in
             if state.isClosed { return false }
-            if let last = state.reportedAt[trouble], time < last + Limits.spoolReportInterval { return false }
-            state.reportedAt[trouble] = time
+            if let last = state.reportedAt[problem], time < last + Limits.spoolReportInterval { return false }
+            state.reportedAt[problem] = time
             return true
         }
     }
@@ -352,9 +352,9 @@ package final class Spool: Sendable {
         }
     }
 
-    private func report(_ trouble: Trouble, _ reason: String) {
-        guard isDue(trouble) else { return }
-        switch trouble {
+    private func report(_ problem: Problem, _ reason: String) {
+        guard isDue(problem) else { return }
+        switch problem {
         case .refusal: observe(.spoolRefused(reason: reason))
         case .unreadableFile:
             observe(.warning("webhooks wait in the spool that cannot be read now, and are tried again: \(reason)"))

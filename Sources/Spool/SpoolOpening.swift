@@ -48,7 +48,7 @@ package final class SpoolOpening: Sendable {
     package var current: Spool? { if case .open(let spool) = state.current { spool } else { nil } }
 
     /// Why it is away; nil: it is not.
-    package var obstacle: String? { if case .away(let reason, _) = state.current { reason } else { nil } }
+    package var problem: String? { if case .away(let reason, _) = state.current { reason } else { nil } }
 
     /// Lets no spool be used from here on whose directory does not pass; one that is open is checked at once.
     package func admit(by check: @escaping @Sendable (_ directory: String) throws -> Void) throws {

@@ -39,7 +39,7 @@ struct SpoolTally: Sendable {
     }
 
     /// Why there is no room for so many bytes; nil: there is.
-    func obstacle(to bytes: Int) -> String? {
+    func problem(with bytes: Int) -> String? {
         if figures.bytes + reservedBytes + bytes > bytesMax {
             return "the spool is full: \(figures.webhooks) webhooks wait, and [spool] max allows \(bytesMax) bytes"
         }
@@ -56,7 +56,7 @@ struct SpoolTally: Sendable {
     }
 
     /// Whether a webhook of any size would be taken.
-    var hasRoom: Bool { failure == nil && obstacle(to: Self.blocks(of: Limits.requestBodyBytesMax)) == nil }
+    var hasRoom: Bool { failure == nil && problem(with: Self.blocks(of: Limits.requestBodyBytesMax)) == nil }
 
     mutating func reserve(_ bytes: Int) { reservedBytes += bytes }
 

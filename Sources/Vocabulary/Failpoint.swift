@@ -62,7 +62,7 @@ package enum Failpoint: Sendable {
         private static let passages = Atomic(0)
 
         /// Why the variable is invalid, for the person who set it; nil if it is valid or not set.
-        package static var complaint: String? {
+        package static var problem: String? {
             guard let setting, armed == nil else { return nil }
             let steps = allCases.map(\.name).joined(separator: ", ")
             return "\(variable)=\(setting) is not STEP[:PASSAGE[:kill|hang]]; the steps are \(steps)"

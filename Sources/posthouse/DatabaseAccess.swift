@@ -58,7 +58,7 @@ enum DatabaseAccess {
             pooling: configuration.database.pooling == .transaction ? .transaction : .session)
     }
 
-    /// The complaint about an error of the database, with what to do about it.
+    /// The error about an error of the database, with what to do about it.
     /// - Parameter path: the path of the configuration file.
     static func unreachable(_ error: DatabaseError, _ configuration: Configuration, _ path: String) -> Complaint {
         guard error.isConnectionLevel else {
@@ -99,7 +99,7 @@ enum DatabaseAccess {
             backoff: Limits.reconnectBackoff,
             admission: { connection async throws(DatabaseError) in
                 guard let durability else { return nil }
-                return try await Durability.objection(to: connection, isDeclared: durability == .declared)
+                return try await Durability.problem(with: connection, isDeclared: durability == .declared)
             })
         pool.start()
         do {
@@ -115,7 +115,7 @@ enum DatabaseAccess {
     private static func requireDurability(_ settings: ConnectionSettings, isDeclared: Bool) async throws {
         let connection = try await Connection.open(settings)
         let refusal = try await connection.withSession { session throws(DatabaseError) in
-            try serverComplaint(on: session, isDeclared)
+            try serverProblem(on: session, isDeclared)
         }
         await connection.close()
         if let refusal { throw refusal }
@@ -151,25 +151,25 @@ enum DatabaseAccess {
     }
 
     /// Requires an up-to-date schema, without changing it.
-    /// - Parameter complaint: where it is not.
+    /// - Parameter problem: where it is not.
     /// - Returns: its version.
     private static func requireSchema(
-        _ settings: ConnectionSettings, _ isDeclared: Bool, otherwise complaint: String
+        _ settings: ConnectionSettings, _ isDeclared: Bool, otherwise problem: String
     ) async throws -> Int {
         let connection = try await Connection.open(settings)
         let outcome = try await connection.withSession { session throws(DatabaseError) in
-            if let complaint = try Self.serverComplaint(on: session, isDeclared) {
-                return Result<Bool, Complaint>.failure(complaint)
+            if let problem = try Self.serverProblem(on: session, isDeclared) {
+                return Result<Bool, Complaint>.failure(problem)
             }
             return try Migrator.isUpToDate(on: session).mapError { Complaint("\($0)") }
         }
         await connection.close()
-        guard try outcome.get() else { throw Complaint(complaint) }
+        guard try outcome.get() else { throw Complaint(problem) }
         return Migrator.newest
     }
 
     /// Why a server must not be used. One that takes no changes is as good as none: later there may be another.
-    private static func serverComplaint(
+    private static func serverProblem(
         on session: borrowing Session, _ isDeclared: Bool
     ) throws(DatabaseError) -> Complaint? {
         let refusal = try Durability.unsafeServer(on: session, isDeclared: isDeclared)
@@ -182,7 +182,7 @@ enum DatabaseAccess {
     ) async throws -> (from: Int, to: Int) {
         let connection = try await Connection.open(settings)
         let refusal = try await connection.withSession { session throws(DatabaseError) in
-            try serverComplaint(on: session, isDeclared)
+            try serverProblem(on: session, isDeclared)
         }
         if let refusal { throw refusal }
         let outcome = try await Migrator.migrate(on: connection, onWait: onWait)

@@ -63,9 +63,9 @@ enum DirectConnection: Sendable {
         }
     }
 
-    /// - Parameter objection: what speaks against the settings, as `LedgerMark.objection` has it for a reload.
-    static func refusal(_ settings: ConnectionSettings, _ objection: String) -> String {
-        let reason = objection == LedgerMark.otherLedger ? "it leads to another ledger than url" : objection
+    /// - Parameter problem: what speaks against the settings, as `LedgerMark.problem` has it for a reload.
+    static func refusal(_ settings: ConnectionSettings, _ problem: String) -> String {
+        let reason = problem == LedgerMark.otherLedger ? "it leads to another ledger than url" : problem
         return "[database] direct_url (\(settings)): \(reason)"
     }
 

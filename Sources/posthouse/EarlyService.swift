@@ -27,7 +27,7 @@ struct EarlyService: Sendable {
         _ configuration: Configuration, _ listeners: Listeners, _ spool: Spool, _ observatory: Observatory,
         because reason: String
     ) async throws -> EarlyService {
-        if let obstacle = StoreClients.obstacles(to: configuration).first { throw Complaint(obstacle) }
+        if let problem = StoreClients.problems(in: configuration).first { throw Complaint(problem) }
         let clients = NetworkClients(observatory.observer)
         do {
             let openListeners = try await OpenListeners.open(
@@ -95,7 +95,7 @@ extension OpenListeners.Handlers {
         stores.adopt(configuration.sources)
         // Nothing is given to the ledger: a queue that is closed refuses it, and no look-up is made.
         let queue = RecordQueue()
-        queue.close(because: EarlyOperations.obstacle)
+        queue.close(because: EarlyOperations.problem)
         let lookups = Enricher.Lookups.unreachable
         ingest = Ingest(
             sources: configuration.sources, stores: stores, lookups: lookups, queue: queue,
@@ -112,26 +112,26 @@ private struct EarlyOperations: OperationalPaths {
     let observatory: Observatory
 
     /// Without the cause, which may name the database: these pages need no token, and the journal has it.
-    static let obstacle = "this daemon waits for its database"
+    static let problem = "this daemon waits for its database"
 
     func admit(_ head: IncomingHead, servesAPI: Bool) -> Admission {
         switch head.path {
         case "/healthz", "/readyz": break
         case "/metrics" where servesAPI: break
-        case let path where servesAPI && API.owns(path: path): return .refuse(API.unavailable(Self.obstacle))
+        case let path where servesAPI && API.owns(path: path): return .refuse(API.unavailable(Self.problem))
         default: return .refuse(.nothingHere)
         }
         guard head.method == "GET" || head.method == "HEAD" else { return .refuse(.wrongMethod("GET")) }
         return .accept(
             bodyBytesMax: 0, answerTimeout: Limits.acknowledgementTimeout,
-            timeoutAnswer: .text(503, Self.obstacle + "\n"))
+            timeoutAnswer: .text(503, Self.problem + "\n"))
     }
 
     func respond(to request: IncomingRequest, with responder: Responder) {
         switch request.head.path {
         case "/healthz": responder.respond(LifeSign.ofThisProcess.answer)
         case "/readyz":
-            responder.respond(spool.hasRoom ? .spooling(Self.obstacle) : .text(503, Self.obstacle + "\n"))
+            responder.respond(spool.hasRoom ? .spooling(Self.problem) : .text(503, Self.problem + "\n"))
         default:
             let gauges = Gauges(databaseIsUp: false, queues: [], spool: Gauges.Spool(spool.figures))
             responder.respond(.metrics(observatory.metricsPage(gauges: gauges)))

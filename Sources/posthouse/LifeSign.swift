@@ -11,27 +11,27 @@ final class LifeSign: Sendable {
     private static let patience: Duration = .seconds(30)
 
     private struct State {
-        var trouble: String?
+        var problem: String?
         var checkedAt = ContinuousClock.now
     }
 
     private let state = Mutex(State())
 
     /// Feeds the watchdog if all is well.
-    /// - Parameter trouble: nil: all is well.
-    func report(_ trouble: String?) {
-        if trouble == nil { _ = Notify.watchdog() }
-        state.withLock { $0 = State(trouble: trouble, checkedAt: .now) }
+    /// - Parameter problem: nil: all is well.
+    func report(_ problem: String?) {
+        if problem == nil { _ = Notify.watchdog() }
+        state.withLock { $0 = State(problem: problem, checkedAt: .now) }
     }
 
     /// Of `/healthz`.
-    var answer: HTTPAnswer { trouble.map { .text(503, $0 + "\n") } ?? .text(200, "ok\n") }
+    var answer: HTTPAnswer { problem.map { .text(503, $0 + "\n") } ?? .text(200, "ok\n") }
 
     /// What keeps this process from its work; nil: nothing is known of.
-    private var trouble: String? {
+    private var problem: String? {
         state.withLock { state in
             let isLate = ContinuousClock.now > state.checkedAt + Self.patience
-            return state.trouble ?? (isLate ? "the daemon has not checked itself for \(Self.patience)" : nil)
+            return state.problem ?? (isLate ? "the daemon has not checked itself for \(Self.patience)" : nil)
         }
     }
 }

@@ -55,11 +55,11 @@ struct Operations: OperationalPaths {
     /// Ready means that a connection is open, that a renewal of the lease was committed lately, and that the database
     /// did not refuse the last webhooks. Otherwise it is ready as long as the spool of a source has room.
     private var readiness: HTTPAnswer {
-        guard let obstacle else { return .text(200, "ready\n") }
-        return spools && spool.current?.hasRoom == true ? .spooling(obstacle) : .text(503, obstacle + "\n")
+        guard let problem else { return .text(200, "ready\n") }
+        return spools && spool.current?.hasRoom == true ? .spooling(problem) : .text(503, problem + "\n")
     }
 
-    private var obstacle: String? {
+    private var problem: String? {
         guard pool.isReachable else { return "the database is out of reach" }
         guard registration.mayStart else { return "the database has not committed lately" }
         // Without the cause: this page needs no token, and the journal has it.
@@ -106,8 +106,8 @@ extension HTTPAnswer {
     static let nothingHere = text(404, "there is nothing here; webhooks go to POST /ingest/NAME\n")
 
     /// Of `/readyz` while the spool takes what the database does not.
-    static func spooling(_ obstacle: String) -> HTTPAnswer {
-        .text(200, "\(obstacle); webhooks of sources that spool are kept\n")
+    static func spooling(_ problem: String) -> HTTPAnswer {
+        .text(200, "\(problem); webhooks of sources that spool are kept\n")
     }
 }
 

@@ -142,7 +142,7 @@ extension StoreClients {
     }
 
     /// What is wrong with the accounts of a configuration's sources.
-    static func obstacles(to configuration: Configuration) -> [String] {
-        obstacles(to: configuration.sources, readURL: readURL)
+    static func problems(in configuration: Configuration) -> [String] {
+        problems(in: configuration.sources, readURL: readURL)
     }
 }

@@ -32,10 +32,10 @@ struct Posthouse: AsyncParsableCommand {
         Terminal.checkOutputAtExit()
         Signals.endFirstProcess()
         let words = Array(CommandLine.arguments.dropFirst())
-        if let complaint = UnknownCommand.complaint(words, of: Self.self)
-            ?? UnknownCommand.secretComplaint(words, of: Self.self)
+        if let problem = UnknownCommand.problem(words, of: Self.self)
+            ?? UnknownCommand.secretProblem(words, of: Self.self)
         {
-            Terminal.complain(complaint)
+            Terminal.complain(problem)
             exit(withError: Exit.usage)
         }
         await main(nil)

@@ -99,10 +99,10 @@ final class Relay: Sendable {
             try? DirectConnection(live.current.database, as: started).settings(pool.settings)
         }
         if configuration.database.directURL != nil, let settings = direct(),
-            let objection = try await ledger.objection(
-                to: settings, insteadOf: pool, isDeclared: configuration.database.durability == .declared)
+            let problem = try await ledger.problem(
+                with: settings, insteadOf: pool, isDeclared: configuration.database.durability == .declared)
         {
-            throw Complaint(DirectConnection.refusal(settings, objection))
+            throw Complaint(DirectConnection.refusal(settings, problem))
         }
         let routes = Routes(RouteTable())
         dispatchBuffer = DispatchBuffer()
@@ -120,7 +120,7 @@ final class Relay: Sendable {
         try await registration.register(isStart: true)
         try Task.checkCancellation()
         let plans = try LanePlan.make(configuration.integrations, version: Posthouse.version)
-        if let obstacle = StoreClients.obstacles(to: configuration).first { throw Complaint(obstacle) }
+        if let problem = StoreClients.problems(in: configuration).first { throw Complaint(problem) }
         let routed = try await queue.route(configuration.integrations)
         let lanes = try PlannedLane.join(routed, plans)
 
@@ -194,7 +194,7 @@ final class Relay: Sendable {
             waiting: Pool.Waiting(waitersMax: 1_024, limit: Limits.acknowledgementTimeout),
             backoff: Limits.reconnectBackoff,
             admission: { connection async throws(DatabaseError) in
-                try await Durability.objection(to: connection, isDeclared: isDeclared)
+                try await Durability.problem(with: connection, isDeclared: isDeclared)
             },
             onStateChange: { state in
                 switch state {

@@ -45,8 +45,8 @@ extension SpoolOpening {
     /// them; refused where a source requires it.
     func need(by sources: [Source], _ observe: Observer) async throws {
         // Away already, it is tried again by itself.
-        let isKnown = obstacle != nil
-        var (failure, remedy) = (obstacle, "")
+        let isKnown = problem != nil
+        var (failure, remedy) = (problem, "")
         do {
             try await open()
         } catch {

@@ -52,7 +52,7 @@ struct Reloader: Sendable {
 
     func prepare(_ next: Configuration) async throws -> Prepared {
         let plans = try LanePlan.make(next.integrations, version: Posthouse.version)
-        if let obstacle = StoreClients.obstacles(to: next).first { throw Complaint(obstacle) }
+        if let problem = StoreClients.problems(in: next).first { throw Complaint(problem) }
         // TLS that only the new file switches on has no listener yet: it is due at the next restart.
         let files = openListeners.speakTLS ? next.server.tls : nil
         let certificate = try files.map { try $0.load() }
@@ -81,14 +81,14 @@ struct Reloader: Sendable {
         guard next.database.directURL != live.current.database.directURL,
             case .by(let settings) = try DirectConnection(next.database, as: started.database)
         else { return }
-        let objection: String?
+        let problem: String?
         do throws(DatabaseError) {
-            objection = try await ledger.objection(
-                to: settings, insteadOf: pool, isDeclared: started.database.durability == .declared)
+            problem = try await ledger.problem(
+                with: settings, insteadOf: pool, isDeclared: started.database.durability == .declared)
         } catch {
-            objection = "\(error)"
+            problem = "\(error)"
         }
-        if let objection { throw Complaint("the new [database] direct_url (\(settings)): \(objection)") }
+        if let problem { throw Complaint("the new [database] direct_url (\(settings)): \(problem)") }
     }
 
     /// What new connections are opened by under the next configuration, tried out; nil: as before. Where the pool has
@@ -100,14 +100,14 @@ struct Reloader: Sendable {
         let settings = try DatabaseAccess.settings(url, by: first)
         if settings.leadsLike(pool.settings) { return nil }
         let contact = pool.contact
-        let objection: String?
+        let problem: String?
         do throws(DatabaseError) {
-            objection = try await ledger.objection(
-                to: settings, insteadOf: pool, isDeclared: first.durability == .declared)
+            problem = try await ledger.problem(
+                with: settings, insteadOf: pool, isDeclared: first.durability == .declared)
         } catch {
-            objection = "\(error)"
+            problem = "\(error)"
         }
-        if let objection { throw Complaint("the new [database] url (\(settings)): \(objection)") }
+        if let problem { throw Complaint("the new [database] url (\(settings)): \(problem)") }
         if contact == nil || pool.contact != contact {
             pool.use(settings, alone: true)
             let deadline = ContinuousClock.Instant.now + Limits.connectTimeout

@@ -36,10 +36,10 @@ struct SelfCheck: Sendable {
             let hang = await hang()
             // A cancelled check proves nothing.
             guard !Task.isCancelled else { return }
-            let trouble = hang ?? (relay.isListening ? nil : Self.socketFailed)
-            LifeSign.ofThisProcess.report(trouble)
+            let problem = hang ?? (relay.isListening ? nil : Self.socketFailed)
+            LifeSign.ofThisProcess.report(problem)
             if let hang, !isLogged { relay.observe(.hangs(what: hang)) }
-            _ = Notify.status(trouble.map { "\($0); \(status)" } ?? status)
+            _ = Notify.status(problem.map { "\($0); \(status)" } ?? status)
             isLogged = hang != nil
             guard (try? await Task.sleep(for: interval)) != nil else { return }
         }
@@ -59,7 +59,7 @@ struct SelfCheck: Sendable {
         let spooled = relay.spool.current?.figures.webhooks ?? 0
         let waiting =
             (spooled == 0 ? "" : "; \(spooled) webhooks wait in the spool")
-            + (relay.spool.obstacle.map { "; there is no spool: \($0)" } ?? "")
+            + (relay.spool.problem.map { "; there is no spool: \($0)" } ?? "")
         let held = relay.dispatchBuffer.heldCount
         return "serving \(relay.listens); \(held) deliveries in hand, \(relay.recordQueue.depth) webhooks being stored"
             + database + waiting + (relay.reloader.live.refusal.map { "; the last reload was refused: \($0)" } ?? "")

@@ -11,7 +11,7 @@
         /// Reaches the failpoints at each SIGUSR2, until cancelled. If neither is armed, the signal keeps its default
         /// action.
         static func run(_ relay: Relay) async {
-            if let complaint = Failpoint.complaint { relay.observe(.warning(complaint)) }
+            if let problem = Failpoint.problem { relay.observe(.warning(problem)) }
             guard Failpoint.isArmed(.eventLoopSignalled, .databaseThreadSignalled) else { return }
             for await _ in Signals.stream([SIGUSR2]) {
                 relay.group.next().execute { Failpoint.reach(.eventLoopSignalled) }

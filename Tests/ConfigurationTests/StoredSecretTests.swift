@@ -56,7 +56,7 @@ import Vocabulary
         let made = SigningKeyText.make(kind)
         #expect(Self.text(made).hasPrefix("\(kind.rawValue)_"))
         #expect(made != SigningKeyText.make(kind))
-        #expect(SigningKeyText.flaw(of: made) == nil)
+        #expect(SigningKeyText.problem(of: made) == nil)
         switch try SigningKeyText.read(made) {
         case .symmetric(let key):
             let count = key.withBytes { $0.count }
@@ -82,10 +82,10 @@ import Vocabulary
     }
 
     @Test func onlyATextWithAMarkHasAFlaw() {
-        #expect(SigningKeyText.flaw(of: Self.secret("anything")) == nil)
-        #expect(SigningKeyText.flaw(of: Self.secret(Harness.signingKey)) == nil)
-        #expect(SigningKeyText.flaw(of: Self.secret("whsec_QUFB")) == .symmetricLength(3))
-        #expect(SigningKeyText.flaw(of: Self.secret("whpk_\(SecretTests.publicKey)")) == .publicKey)
+        #expect(SigningKeyText.problem(of: Self.secret("anything")) == nil)
+        #expect(SigningKeyText.problem(of: Self.secret(Harness.signingKey)) == nil)
+        #expect(SigningKeyText.problem(of: Self.secret("whsec_QUFB")) == .symmetricLength(3))
+        #expect(SigningKeyText.problem(of: Self.secret("whpk_\(SecretTests.publicKey)")) == .publicKey)
     }
 
     private static func place(

@@ -31,8 +31,8 @@ import Testing
             return
         }
         let socket = try SocketAddress(ipAddress: address, port: 443)
-        #expect(EgressGuard.objection(to: socket, allowsPrivateAddresses: false) != nil)
-        #expect(EgressGuard.objection(to: socket, allowsPrivateAddresses: true) == nil)
+        #expect(EgressGuard.problem(with: socket, allowsPrivateAddresses: false) != nil)
+        #expect(EgressGuard.problem(with: socket, allowsPrivateAddresses: true) == nil)
     }
 
     @Test(arguments: [
@@ -40,12 +40,12 @@ import Testing
         "::ffff:0.0.0.0", "::ffff:224.0.0.1", "64:ff9b::ffff:ffff", "2002:e000:1::1",
     ]) func neverLetting(address: String) throws {
         let socket = try SocketAddress(ipAddress: address, port: 443)
-        #expect(EgressGuard.objection(to: socket, allowsPrivateAddresses: true) != nil)
+        #expect(EgressGuard.problem(with: socket, allowsPrivateAddresses: true) != nil)
     }
 
     @Test func neverLettingAUnixSocket() throws {
         let socket = try SocketAddress(unixDomainSocketPath: "/tmp/s")
-        #expect(EgressGuard.objection(to: socket, allowsPrivateAddresses: true) != nil)
+        #expect(EgressGuard.problem(with: socket, allowsPrivateAddresses: true) != nil)
     }
 
     private func verdict(_ address: String) throws -> EgressGuard.Verdict {

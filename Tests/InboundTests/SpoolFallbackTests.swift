@@ -148,7 +148,7 @@ struct SpoolFallbackTests {
         place.fallback.expire(at: .now + Limits.spoolPatience)
         #expect(await comesToHold { answered.withLock { $0 } == [200] })
         #expect(place.spool.figures.webhooks == 1 && queue.depth == 0)
-        #expect(place.fallback.obstacle == nil, "it says nothing of the database")
+        #expect(place.fallback.problem == nil, "it says nothing of the database")
         release.finish()
         await place.spool.close()
     }
@@ -160,7 +160,7 @@ struct SpoolFallbackTests {
         place.path(queue).receive(Self.request()) { _ in }
         for item in await queue.next(for: 0, upTo: 10) ?? [] { item.submitter.fallback?.committed() }
         place.fallback.expire(at: .now + .seconds(60))
-        #expect(place.fallback.obstacle == nil && place.spool.figures.webhooks == 0)
+        #expect(place.fallback.problem == nil && place.spool.figures.webhooks == 0)
         await place.spool.close()
     }
 

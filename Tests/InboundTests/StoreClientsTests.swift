@@ -58,11 +58,11 @@ struct StoreClientsTests {
     }
 
     @Test("An account that cannot be used is named, and one that cannot be read here is not")
-    func obstacles() {
+    func problems() {
         let broken = Self.source("broken", account: Secret([1]))
         let sources = [Self.source(), broken, Self.source(account: nil)]
         #expect(
-            StoreClients.obstacles(to: sources, readURL: AskFixtures.readURL)
+            StoreClients.problems(in: sources, readURL: AskFixtures.readURL)
                 == ["`api` of source broken: it is not the JSON document of a service account's key"])
     }
 

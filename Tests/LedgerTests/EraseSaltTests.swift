@@ -14,11 +14,11 @@ struct EraseSaltTests {
             let daemon = try await ledger.daemon()
             await daemon.record([.sample("A", holder: user, purchase: "a")])
             try ledger.psql("DELETE FROM erasure_salt")
-            var complaint = ""
+            var problem = ""
             do {
                 _ = try await Erasure.start(user, source: nil, isDry: false, in: daemon.pool)
-            } catch { complaint = "\(error)" }
-            let insert = try #require(complaint.firstMatch(of: /INSERT INTO erasure_salt.*/), "\(complaint)")
+            } catch { problem = "\(error)" }
+            let insert = try #require(problem.firstMatch(of: /INSERT INTO erasure_salt.*/), "\(problem)")
             try ledger.psql(String(insert.0))
             let erasure = try await Erasure.start(user, source: nil, isDry: false, in: daemon.pool)
             let tally = try await erasure.run(in: daemon.pool) { _ in }

@@ -42,7 +42,7 @@ struct MoveTests {
     }
 
     /// What `look` finds against it; nil: nothing.
-    private func obstacle(to move: LedgerMove) async -> MoveFailure? {
+    private func problem(with move: LedgerMove) async -> MoveFailure? {
         do throws(MoveFailure) {
             _ = try await move.look(isMarked: false)
             return nil
@@ -57,10 +57,10 @@ struct MoveTests {
             let cluster = try Self.durable.get()
             let target = try await TestLedger(on: cluster, isMigrated: false)
             let move = try move(source, target)
-            let none = await obstacle(to: move)
+            let none = await problem(with: move)
             #expect(none == nil, "\(none as Any)")
             try target.psql("ALTER DATABASE \(target.database) SET synchronous_commit = off")
-            let unfit = await obstacle(to: move)
+            let unfit = await problem(with: move)
             guard case .unfit(.unsafe(setting: "synchronous_commit", _)) = unfit else {
                 Issue.record("\(unfit as Any)")
                 return
@@ -69,8 +69,8 @@ struct MoveTests {
             // A role that may not make the schema that it is to use.
             try cluster.psql("CREATE ROLE move_guest LOGIN")
             let guest = target.connectionString.replacing("user=postgres", with: "user=move_guest")
-            let forbidden = await obstacle(
-                to: LedgerMove(
+            let forbidden = await problem(
+                with: LedgerMove(
                     from: try TestLedger.settings(source.connectionString),
                     to: try TestLedger.settings(guest, schema: "relay")))
             guard case .schema(.noSchema(#""relay""#, role: "move_guest")) = forbidden else {
@@ -79,14 +79,14 @@ struct MoveTests {
             }
             #expect(try target.psql("SELECT to_regclass('schema_migrations') IS NULL") == "t")
             try target.psql("CREATE TABLE schema_migrations (version text)")
-            let foreign = await obstacle(to: move)
+            let foreign = await problem(with: move)
             guard case .schema(.foreign) = foreign else {
                 Issue.record("\(foreign as Any)")
                 return
             }
             let newer = try await TestLedger(on: cluster)
             try newer.psql("INSERT INTO schema_migrations (version, name, checksum) VALUES (9999, 'x', '')")
-            let tooNew = await obstacle(to: try self.move(source, newer))
+            let tooNew = await problem(with: try self.move(source, newer))
             guard case .schema(.newer(database: 9_999, _)) = tooNew else {
                 Issue.record("\(tooNew as Any)")
                 return
@@ -107,7 +107,7 @@ struct MoveTests {
                     usedBy: try TestLedger.settings(use.connectionString))
             }
             let refused = [
-                await obstacle(to: try move(usedBy: other)), try await failure(move(usedBy: other)),
+                await problem(with: try move(usedBy: other)), try await failure(move(usedBy: other)),
             ]
             for failure in refused {
                 guard case .elsewhere = failure else {

@@ -239,23 +239,23 @@ struct SchemaTests {
         let mark = try await LedgerMark.read(from: open)
         // Never started: as out of reach.
         let lost = try pool(TestLedger.settings(ledger.connectionString))
-        func objection(_ url: String, _ pool: Pool, isDeclared: Bool = true) async throws -> String? {
-            try await mark.objection(to: TestLedger.settings(url), insteadOf: pool, isDeclared: isDeclared)
+        func problem(_ url: String, _ pool: Pool, isDeclared: Bool = true) async throws -> String? {
+            try await mark.problem(with: TestLedger.settings(url), insteadOf: pool, isDeclared: isDeclared)
         }
         let renamed = ledger.connectionString + " application_name=renamed"
-        #expect(try await objection(renamed, open) == nil)
-        #expect(try await objection(renamed, lost) == nil)
+        #expect(try await problem(renamed, open) == nil)
+        #expect(try await problem(renamed, lost) == nil)
         for url in [other.connectionString, empty.connectionString] {
-            #expect(try await objection(url, open)?.contains("another ledger") == true)
-            #expect(try await objection(url, lost)?.contains("another ledger") == true)
+            #expect(try await problem(url, open)?.contains("another ledger") == true)
+            #expect(try await problem(url, lost)?.contains("another ledger") == true)
         }
         // A copy has the mark: only a connection to the original tells them apart.
-        #expect(try await objection(copyURL, open)?.contains("another ledger") == true)
-        #expect(try await objection(copyURL, lost) == nil)
+        #expect(try await problem(copyURL, open)?.contains("another ledger") == true)
+        #expect(try await problem(copyURL, lost) == nil)
         // The shared cluster runs without fsync.
-        #expect(try await objection(renamed, open, isDeclared: false)?.contains("fsync") == true)
+        #expect(try await problem(renamed, open, isDeclared: false)?.contains("fsync") == true)
         await #expect(throws: DatabaseError.self) {
-            _ = try await objection("host=/nowhere dbname=x", open)
+            _ = try await problem("host=/nowhere dbname=x", open)
         }
         await open.close()
     }

@@ -58,8 +58,8 @@ struct SharedSchemaTests {
             #expect(objects("USAGE", "SEQUENCE ") == Set(sequences.map { "SEQUENCE \($0)" }))
             #expect(objects("OWNER", "TABLE ") == ["TABLE attempts", "TABLE events", "TABLE messages"])
             let mark = try await LedgerMark.read(from: open)
-            let objection = try await mark.objection(to: settings, insteadOf: open, isDeclared: true)
-            #expect(objection?.contains("lacks the privilege") == true, "\(objection ?? "")")
+            let problem = try await mark.problem(with: settings, insteadOf: open, isDeclared: true)
+            #expect(problem?.contains("lacks the privilege") == true, "\(problem ?? "")")
 
             try ledger.psql(
                 """
@@ -69,7 +69,7 @@ struct SharedSchemaTests {
                 """)
             try ledger.psql(partitions.map { "ALTER TABLE \($0) OWNER TO \(role);" }.joined(separator: " "))
             #expect(try await MissingPrivilege.read(from: own) == [])
-            #expect(try await mark.objection(to: settings, insteadOf: open, isDeclared: true) == nil)
+            #expect(try await mark.problem(with: settings, insteadOf: open, isDeclared: true) == nil)
             result = .success(())
         } catch {
             result = .failure(error)

@@ -87,10 +87,10 @@ import Vocabulary
             (["bake", "a cake"], "there is no command `bake`"),
             (["\u{1B}[31m"], "there is no command `\\u{1b}[31m`"),
         ]
-        for (words, complaint) in mistyped {
+        for (words, problem) in mistyped {
             let (end, output, errors) = try run(words)
             #expect(end == .exited(64) && output == [], "\(words): \(output)")
-            #expect(errors.first == "Error: " + complaint, "\(words): \(errors)")
+            #expect(errors.first == "Error: " + problem, "\(words): \(errors)")
             #expect(errors.last?.contains("--help' for more information.") == true, "\(words): \(errors)")
         }
         // What the parser finds by itself, it says.

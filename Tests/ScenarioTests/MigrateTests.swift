@@ -176,9 +176,9 @@ import Vocabulary
 
     @Test("Everything moves: what waits, what is dead, what was known; nothing is lost, nothing doubled")
     func whole() throws {
-        let trouble = Monitor("")
+        let problem = Monitor("")
         let backend = try Receiver { request in
-            switch trouble.current {
+            switch problem.current {
             case "down": .status(500)
             case "hung": .hang
             default: .ok
@@ -205,7 +205,7 @@ import Vocabulary
         #expect(try old.database.count("dead_letters") == 1)
         // A purchase of which the first waits for its retry and blocks the others; and one in a daemon's hands when
         // that daemon is killed.
-        trouble.change { $0 = "down" }
+        problem.change { $0 = "down" }
         let waiting = (0..<4).map {
             Webhook("SUBSCRIPTION_RENEWED", .user("bob"), purchase: "subs_3", at: Webhook.epoch + Int64($0) * 1_000)
         }
@@ -213,7 +213,7 @@ import Vocabulary
         #expect(
             try eventually { try old.database.count("attempts", where: "http_status = 500 AND outcome = 'retry'") == 2 }
         )
-        trouble.change { $0 = "hung" }
+        problem.change { $0 = "hung" }
         let leased = Webhook("ACTIVATE", .user("cleo"), purchase: "subs_4")
         #expect(try old.source().post(leased) == 200)
         #expect(backend.wait { $0.count == 5 })
@@ -249,7 +249,7 @@ import Vocabulary
         #expect(back.waitForEnd(180) == .exited(78))
         #expect(back.errors.contains { $0.contains("was moved at") && $0.contains("[database] url") }, "\(back.errors)")
 
-        trouble.change { $0 = "" }
+        problem.change { $0 = "" }
         try new.start()
         try new.database.rows("UPDATE deliveries SET due_at = now() WHERE NOT blocked")
         #expect(backend.waitForAccepted(8, 180))

@@ -55,7 +55,7 @@ import Vocabulary
     }
 
     @Test("An open breaker, a paused integration and dead letters are named with what to do")
-    func troubles() throws {
+    func problems() throws {
         let bad = try Receiver { _ in .status(400) }
         let relay = try Relay.running([.init("backend", bad, ["permanent": "[400]"]), .init("other", Receiver())])
         defer { relay.end() }

@@ -25,14 +25,14 @@ struct SpoolOpeningTests {
             }
         }
         /// As each attempt fails.
-        var obstacle: String { "cannot make \(directory): File exists" }
+        var problem: String { "cannot make \(directory): File exists" }
         var warnings: [String] { seen.withLock { $0 } }
         /// Attempts that were begun.
         var attempts: Int { begun.withLock { $0 } }
 
         func opening(every pause: Duration = .milliseconds(5)) -> SpoolOpening {
             let opening = unneeded(every: pause)
-            opening.tryAgain(after: obstacle)
+            opening.tryAgain(after: problem)
             return opening
         }
 
@@ -69,22 +69,22 @@ struct SpoolOpeningTests {
     func opened() async throws {
         let place = try Place()
         let opening = place.opening()
-        #expect(opening.current == nil && opening.obstacle == place.obstacle)
+        #expect(opening.current == nil && opening.problem == place.problem)
         let waiting = Task { await opening.opened() }
         // The second attempt begins behind the first.
         #expect(await comes { place.attempts >= 2 })
-        #expect(opening.current == nil && opening.obstacle?.contains(place.directory) == true)
+        #expect(opening.current == nil && opening.problem?.contains(place.directory) == true)
         #expect(place.warnings.isEmpty)
         try place.clear()
         let spool = try #require(await waiting.value)
-        #expect(opening.current === spool && opening.obstacle == nil)
+        #expect(opening.current === spool && opening.problem == nil)
         let again = await opening.opened()
         #expect(again === spool)
         #expect(place.warnings.count == 1 && place.warnings.first?.contains("opened now") == true)
         #expect(await write(to: spool) == .written)
         await opening.close()
         let afterwards = await opening.opened()
-        #expect(opening.current == nil && opening.obstacle == nil && afterwards == nil)
+        #expect(opening.current == nil && opening.problem == nil && afterwards == nil)
     }
 
     @Test("What a reload opens is there at once for who waits, however long the pauses are")
@@ -115,16 +115,16 @@ struct SpoolOpeningTests {
         let givenUp = Task { await patient.opened() }
         givenUp.cancel()
         let none = await givenUp.value
-        #expect(none == nil && patient.obstacle == place.obstacle)
+        #expect(none == nil && patient.problem == place.problem)
     }
 
     @Test("Unneeded, it is opened when it is asked for; what fails leaves it so; who waits for it gets it")
     func unneeded() async throws {
         let place = try Place()
         let opening = place.unneeded()
-        #expect(opening.current == nil && opening.obstacle == nil)
+        #expect(opening.current == nil && opening.problem == nil)
         await #expect(throws: (any Error).self) { try await opening.open() }
-        #expect(opening.obstacle == nil && place.attempts == 1)
+        #expect(opening.problem == nil && place.attempts == 1)
         let waiting = Task { await opening.opened() }
         try place.clear()
         try await opening.open()

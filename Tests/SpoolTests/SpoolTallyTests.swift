@@ -12,14 +12,14 @@ struct SpoolTallyTests {
     @Test("The sum of what waits and of what is being written never passes the maximum")
     func bounded() {
         var tally = SpoolTally(bytesMax: 10_000)
-        #expect(tally.obstacle(to: 10_000) == nil && tally.obstacle(to: 10_001) != nil)
+        #expect(tally.problem(with: 10_000) == nil && tally.problem(with: 10_001) != nil)
         tally.reserve(4_096)
-        #expect(tally.obstacle(to: 5_904) == nil && tally.obstacle(to: 5_905) != nil)
+        #expect(tally.problem(with: 5_904) == nil && tally.problem(with: 5_905) != nil)
         tally.release(4_096)
         #expect(tally.add(bytes: 8_192, at: Self.now) == true)
-        #expect(tally.obstacle(to: 1_808) == nil && tally.obstacle(to: 1_809) != nil)
+        #expect(tally.problem(with: 1_808) == nil && tally.problem(with: 1_809) != nil)
         #expect(tally.remove(bytes: 8_192, isRecorded: true) == 1)
-        #expect(tally.obstacle(to: 10_000) == nil && tally.figures == SpoolFigures())
+        #expect(tally.problem(with: 10_000) == nil && tally.figures == SpoolFigures())
     }
 
     @Test("A tenth of a small disk stays free, 1 GiB of a large one")
@@ -28,9 +28,9 @@ struct SpoolTallyTests {
         for (size, headroom) in [(gib, gib / 10), (10 * gib, gib), (1_000 * gib, gib)] {
             var tally = SpoolTally(bytesMax: .max / 2)
             tally.disk = DiskSpace(sizeBytes: size, availableBytes: headroom + 4_096)
-            #expect(tally.obstacle(to: 4_096) == nil && tally.obstacle(to: 4_097) != nil)
+            #expect(tally.problem(with: 4_096) == nil && tally.problem(with: 4_097) != nil)
             tally.reserve(1)
-            #expect(tally.obstacle(to: 4_096) != nil, "what is being written takes room, too")
+            #expect(tally.problem(with: 4_096) != nil, "what is being written takes room, too")
         }
     }
 

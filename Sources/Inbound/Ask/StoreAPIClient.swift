@@ -28,7 +28,7 @@ package final class StoreAPIClient: Sendable {
     private let settings: StoreAPI
     private let tokens: AccessTokens?
     /// Why nothing can be asked; nil: it can.
-    private let obstacle: String?
+    private let problem: String?
     private let send: OutgoingRequests
     private let clock: AskClock
     private let observe: Observer
@@ -49,10 +49,10 @@ package final class StoreAPIClient: Sendable {
                 of: account, for: Enrichment.accessScope, allowsPrivateAddresses: settings.allowsPrivateAddresses,
                 clock: clock,
                 send: send)
-            obstacle = nil
+            problem = nil
         case .failure(let unusable):
             tokens = nil
-            obstacle = "the service account's key cannot be used: \(unusable.reason)"
+            problem = "the service account's key cannot be used: \(unusable.reason)"
         }
     }
 
@@ -72,7 +72,7 @@ package final class StoreAPIClient: Sendable {
     ///   - app: what it is about.
     ///   - timeout: for all of it.
     func ask(_ target: String, about app: String, timeout: Duration) async -> Reply {
-        guard let tokens else { return .failed(reason: obstacle ?? "nothing can be asked") }
+        guard let tokens else { return .failed(reason: problem ?? "nothing can be asked") }
         guard state.withLock({ $0.breakers[app, default: APIBreaker()].mayAsk(now: clock.elapsed()) }) else {
             return .failed(reason: "the API was out of reach a moment ago, and is tried again soon")
         }

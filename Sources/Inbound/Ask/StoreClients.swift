@@ -35,8 +35,8 @@ package final class StoreClients: Sendable {
     }
 
     /// What is wrong with the accounts of sources, each in one sentence.
-    package static func obstacles(
-        to sources: [Source], readURL: (String) -> EndpointURL?
+    package static func problems(
+        in sources: [Source], readURL: (String) -> EndpointURL?
     ) -> [String] {
         sources.compactMap { source in
             guard let account = source.api?.account else { return nil }

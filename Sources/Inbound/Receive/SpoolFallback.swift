@@ -46,7 +46,7 @@ package final class SpoolFallback: Sendable {
 
     /// Why the ledger would not take a webhook that came now; nil: it may take it. After a silence one is tried again
     /// now and then, whatever waits in the spool.
-    var obstacle: String? {
+    var problem: String? {
         guard isReachable() else { return "the database is out of reach" }
         let isSilent = state.withLock { state in
             guard let until = state.isSilentUntil else { return false }

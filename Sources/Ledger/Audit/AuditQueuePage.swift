@@ -13,7 +13,7 @@ struct AuditQueuePage: Sendable {
     func judge(knownFrom: Timestamp?, since: Timestamp?) -> [AuditFinding] {
         rows.flatMap { row -> [AuditFinding] in
             if let since, row.createdAt < since { return [] }
-            return flaws(of: row, isKnown: knownFrom.map { row.createdAt >= $0 } ?? true).map {
+            return problems(of: row, isKnown: knownFrom.map { row.createdAt >= $0 } ?? true).map {
                 AuditFinding(
                     $0, of: row.handle, message: row.message, delivery: row.delivery,
                     integration: names[row.integration] ?? Self.unknown(row.integration), createdAt: row.createdAt)
@@ -21,19 +21,19 @@ struct AuditQueuePage: Sendable {
         }
     }
 
-    private func flaws(of row: AuditStatements.QueuedRow, isKnown: Bool) -> [AuditFinding.Kind] {
-        var flaws: [AuditFinding.Kind] = []
-        if !row.hasMessage { flaws.append(.noMessage) }
-        if row.lacksEvent { flaws.append(.noEvent) }
-        if names[row.integration] == nil { flaws.append(.noIntegration) }
-        if row.flaws.isNeverDue { flaws.append(.neverDue) }
-        if row.flaws.isLeasedForEver { flaws.append(.leasedForEver) }
-        if row.flaws.isTwice { flaws.append(.twice) }
-        if isKnown, row.flaws.lacksLastAttempt {
-            flaws.append(.noLastAttempt)
-        } else if isKnown, row.flaws.lacksAttempts {
-            flaws.append(.noAttempt)
+    private func problems(of row: AuditStatements.QueuedRow, isKnown: Bool) -> [AuditFinding.Kind] {
+        var problems: [AuditFinding.Kind] = []
+        if !row.hasMessage { problems.append(.noMessage) }
+        if row.lacksEvent { problems.append(.noEvent) }
+        if names[row.integration] == nil { problems.append(.noIntegration) }
+        if row.problems.isNeverDue { problems.append(.neverDue) }
+        if row.problems.isLeasedForEver { problems.append(.leasedForEver) }
+        if row.problems.isTwice { problems.append(.twice) }
+        if isKnown, row.problems.lacksLastAttempt {
+            problems.append(.noLastAttempt)
+        } else if isKnown, row.problems.lacksAttempts {
+            problems.append(.noAttempt)
         }
-        return flaws
+        return problems
     }
 }

@@ -158,10 +158,10 @@ enum AuditStatements {
         let hasMessage: Bool
         let lacksEvent: Bool
         let handle: AuditHandle
-        let flaws: Flaws
+        let problems: Problems
     }
 
-    struct Flaws {
+    struct Problems {
         /// Fewer attempts are recorded than it says were made.
         let lacksAttempts: Bool
         /// It was given up by an attempt, and none says so.
@@ -181,7 +181,7 @@ enum AuditStatements {
             delivery: delivery, message: message, integration: integration, createdAt: createdAt,
             hasMessage: hasMessage, lacksEvent: lacksEvent,
             handle: AuditHandle(source: source, message: key, vendorEventID: vendorEventID, event: eventKey),
-            flaws: Flaws(
+            problems: Problems(
                 lacksAttempts: lacksAttempts, lacksLastAttempt: lacksLastAttempt, isNeverDue: isNeverDue,
                 isLeasedForEver: isLeasedForEver, isTwice: isTwice))
     }

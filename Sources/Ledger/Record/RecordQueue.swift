@@ -132,8 +132,8 @@ package final class RecordQueue: Sendable {
             completion: completion, fallback: fallback, answeredAt: startedAt + Limits.acknowledgementTimeout)
         let share = item.share(of: writers)
         let sleeper: CheckedContinuation<Void, Never>?
-        let obstacle: String?
-        (obstacle, sleeper) = state.withLock { state in
+        let problem: String?
+        (problem, sleeper) = state.withLock { state in
             if let reason = state.closed { return (reason, nil) }
             guard state.count < eventsMax, state.bytes + item.bytes <= bytesMax else { return (Self.fullReason, nil) }
             state.shares[share].pending.append(
@@ -142,9 +142,9 @@ package final class RecordQueue: Sendable {
             state.bytes += item.bytes
             return (nil, state.shares[share].sleeper.take())
         }
-        if let obstacle { submitter.answerUnavailable(obstacle) }
+        if let problem { submitter.answerUnavailable(problem) }
         sleeper?.resume()
-        return obstacle
+        return problem
     }
 
     /// The next batch of one writer, in order of arrival: everything that waits, up to `limit`. Waits for the first

@@ -64,8 +64,8 @@ package enum Durability {
     }
 
     /// The same in words, as the admission of a pool (`Pool.Admission`).
-    package static func objection(
-        to connection: Connection, isDeclared: Bool
+    package static func problem(
+        with connection: Connection, isDeclared: Bool
     ) async throws(DatabaseError) -> String? {
         try await connection.withSession { session throws(DatabaseError) in
             try Durability.unsafeServer(on: session, isDeclared: isDeclared).map { "\($0)" }

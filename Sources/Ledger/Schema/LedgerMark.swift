@@ -48,8 +48,8 @@ package struct LedgerMark: Sendable, Hashable {
     /// Another role must have every privilege that a daemon needs (`MissingPrivilege`). The same role is what it was.
     /// - Parameter isDeclared: as for `Durability.unsafeServer`.
     /// - Returns: why they must not be used; nil if they may.
-    package func objection(
-        to settings: ConnectionSettings, insteadOf pool: Pool, isDeclared: Bool
+    package func problem(
+        with settings: ConnectionSettings, insteadOf pool: Pool, isDeclared: Bool
     ) async throws(DatabaseError) -> String? {
         if settings.pooling == .session, try await PoolerProbe.findsPooler(settings) {
             return "\(Durability.Refusal.pooled)"

@@ -214,7 +214,7 @@ package enum Migrator {
     }
 
     /// What speaks against the migrations that a database has; nil: nothing, though some may be missing.
-    private static func objection(to checksums: [Int32: [UInt8]]) -> MigrationError? {
+    private static func problem(with checksums: [Int32: [UInt8]]) -> MigrationError? {
         let last = checksums.keys.max() ?? 0
         if last > newest { return .newer(database: last, program: Int32(newest)) }
         for migration in Migration.all {
@@ -231,7 +231,7 @@ package enum Migrator {
     ) throws(DatabaseError) -> Result<Bool, MigrationError> {
         guard try session.run(exists, ()).first == true else { return .success(false) }
         guard let checksums = try checksums(on: session) else { return .failure(.foreign) }
-        if let objection = objection(to: checksums) { return .failure(objection) }
+        if let problem = problem(with: checksums) { return .failure(problem) }
         return .success(Migration.all.allSatisfy { checksums[$0.version] != nil })
     }
 
@@ -259,7 +259,7 @@ package enum Migrator {
             }
         }
         guard let checksums = try checksums(on: session) else { return .failure(.foreign) }
-        if let objection = objection(to: checksums) { return .failure(objection) }
+        if let problem = problem(with: checksums) { return .failure(problem) }
         let last = checksums.keys.max() ?? 0
         let missing = Migration.all.filter { checksums[$0.version] == nil }
         if last > 0, !missing.isEmpty {

@@ -85,9 +85,9 @@ struct AddSecret: AsyncParsableCommand {
         let bytes = try SecretInput.read(name)
         do throws(SecretText.Refusal) {
             let secret = try SecretText.read(bytes)
-            if let flaw = SigningKeyText.flaw(of: secret) {
+            if let problem = SigningKeyText.problem(of: secret) {
                 Terminal.complain(
-                    "posthouse: this is no secret for an integration: it \(flaw.text); stored as it is", .warning)
+                    "posthouse: this is no secret for an integration: it \(problem.text); stored as it is", .warning)
             }
             return secret
         } catch {

@@ -28,7 +28,7 @@ struct CheckCommand: AsyncParsableCommand {
         let outcome = ConfigurationFile.load(path: file.path, purpose: .check, libraries: .ofDaemon)
         var warnings = await DaemonsView.warnings(outcome, path: file.path)
         if outcome.errors.isEmpty, let checked = outcome.configuration {
-            warnings += eventNameWarnings(checked.sources) + StoreClients.obstacles(to: checked)
+            warnings += eventNameWarnings(checked.sources) + StoreClients.problems(in: checked)
             warnings += moveWarnings(checked)
             warnings += await databaseWarnings(checked)
         }

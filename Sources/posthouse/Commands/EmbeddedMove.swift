@@ -128,7 +128,7 @@ struct EmbeddedMove {
                 outcome = try await marked(move, isMarked: isMarked, goesOn: goesOn)
             }
         } catch let failure as MoveFailure {
-            throw Self.complaint(failure, migrated)
+            throw Self.problem(failure, migrated)
         }
         Failpoint.reach(.moveAfterCommit)
         Terminal.showStage(nil)
@@ -188,7 +188,7 @@ struct EmbeddedMove {
     }
 
     /// - Parameter migrated: a text that says what was changed nevertheless.
-    private static func complaint(_ failure: MoveFailure, _ migrated: String) -> Complaint {
+    private static func problem(_ failure: MoveFailure, _ migrated: String) -> Complaint {
         switch failure {
         case .target(.commitUnknown): return Complaint("\(failure)", code: Exit.unavailable)
         case .target(let error) where error.isConnectionLevel:

@@ -58,7 +58,7 @@ struct ImportCommand: AsyncParsableCommand {
                 tally.complain()
                 Terminal.say(tally.text)
             }
-            if let obstacle = tally.obstacle { throw Complaint(obstacle) }
+            if let problem = tally.problem { throw Complaint(problem) }
             if tally.left > 0 { throw ExitCode.failure }
         }
     }
@@ -79,7 +79,7 @@ struct ImportCommand: AsyncParsableCommand {
                 } else {
                     let began = ContinuousClock.now
                     tally.add(try await importer.record(batch), of: numbered)
-                    if tally.obstacle != nil { return }
+                    if tally.problem != nil { return }
                     try await Task.sleep(for: (ContinuousClock.now - began) * Limits.importRestShare)
                 }
             }

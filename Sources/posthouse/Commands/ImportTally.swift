@@ -78,7 +78,7 @@ struct ImportTally {
     }
 
     /// Why the import ends before its last line; nil: it goes on.
-    var obstacle: String? {
+    var problem: String? {
         guard failed >= Limits.importFailedMax else { return nil }
         return "it ended there: the database did not store \(failed) lines; once it does, begin the import again"
     }

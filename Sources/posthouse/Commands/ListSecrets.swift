@@ -23,7 +23,7 @@ struct ListSecrets: AsyncParsableCommand {
         try await Terminal.reporting {
             let place = try options.place()
             let unit = try await place.unitText()
-            let (named, flaw) = configured()
+            let (named, problem) = configured()
             let secrets = SecretInventory.list(
                 place, stored: try SecretStore.names(in: place.directory),
                 handedOver: unit.map { UnitCredentials.all(in: $0) }, named: named, look: SecretStore.look,
@@ -35,12 +35,12 @@ struct ListSecrets: AsyncParsableCommand {
             } else {
                 show(secrets)
             }
-            if let flaw { throw Complaint(flaw, code: Exit.configuration) }
+            if let problem { throw Complaint(problem, code: Exit.configuration) }
         }
     }
 
     /// What the configuration names; nil, and why, if it cannot be read.
-    private func configured() -> (named: [NamedSecret]?, flaw: String?) {
+    private func configured() -> (named: [NamedSecret]?, problem: String?) {
         let path = SecretLocation.absolute(file.path, from: SecretLocationOptions.workingDirectory)
         let shown = PlainText.harmless(file.path)
         switch SecretReader.system.readFile(path, ConfigurationLimits.fileBytesMax) {

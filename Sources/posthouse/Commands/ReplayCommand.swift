@@ -116,7 +116,7 @@ extension NamedIntegrations {
         throw Complaint("integration \(name) is not in the configuration any more: put it back first")
     }
 
-    /// The complaint about a name that has no row.
+    /// The error about a name that has no row.
     func unknown(_ name: String) -> Complaint {
         guard untaken.contains(name) else { return LedgerCommand.unknownIntegration(name, known: rows.keys) }
         return Complaint(

@@ -47,9 +47,9 @@ enum Terminal {
     ) async throws {
         do {
             try await body()
-        } catch let complaint as Complaint {
-            report("\(complaint)")
-            throw complaint.code
+        } catch let problem as Complaint {
+            report("\(problem)")
+            throw problem.code
         } catch let code as ExitCode {
             throw code
         } catch let error as ConnectionStringError {

@@ -7,10 +7,10 @@ import Observing
 enum UnknownCommand {
     private static let help = "help"
 
-    /// The complaint about the first such word: what was meant, where that is close enough; nil if there is none.
+    /// The error about the first such word: what was meant, where that is close enough; nil if there is none.
     /// Judged are the words before the first option. Commands that have commands take no other words.
     /// - Parameter words: the command line without the program's name.
-    static func complaint(_ words: [String], of root: any ParsableCommand.Type) -> String? {
+    static func problem(_ words: [String], of root: any ParsableCommand.Type) -> String? {
         var command = root
         var path: [String] = []
         for word in words {
@@ -20,7 +20,7 @@ enum UnknownCommand {
             if path.isEmpty, word == help { continue }
             guard let next = commands.first(where: { $0.configuration.commandName == word }) else {
                 let names = commands.compactMap { $0.configuration.commandName } + (path.isEmpty ? [help] : [])
-                return complaint(word, behind: path, among: names)
+                return problem(word, behind: path, among: names)
             }
             path.append(word)
             command = next
@@ -28,7 +28,7 @@ enum UnknownCommand {
         return nil
     }
 
-    private static func complaint(_ word: String, behind path: [String], among names: [String]) -> String {
+    private static func problem(_ word: String, behind path: [String], among names: [String]) -> String {
         // A secret in the place of a word is not repeated.
         guard !SecretText.looksSecret(word) else { return withheld(path) }
         func line(_ last: String) -> String { PlainText.harmless((path + [last]).joined(separator: " ")) }
@@ -39,9 +39,9 @@ enum UnknownCommand {
             """
     }
 
-    /// The complaint about a command line whose words the parser refuses and would repeat, with a secret among them;
+    /// The error about a command line whose words the parser refuses and would repeat, with a secret among them;
     /// nil for any other.
-    static func secretComplaint(_ words: [String], of root: any ParsableCommand.Type) -> String? {
+    static func secretProblem(_ words: [String], of root: any ParsableCommand.Type) -> String? {
         guard words.contains(where: SecretText.looksSecret) else { return nil }
         do {
             _ = try root.parseAsRoot(words)

@@ -20,13 +20,13 @@ struct DatabaseExamination {
             let target =
                 isOwn ? "\(settings)" : DatabaseFindings.target(privateCluster: configuration.embedded.directory)
             return try await DatabaseAccess.withPool(settings) { pool in await ask(pool, target) }
-        } catch let complaint as Complaint {
+        } catch let problem as Complaint {
             // The url may be a secret that is not here, the private cluster may be another user's: that says nothing of
             // the database. That the private cluster was moved does.
-            let isOfConfiguration = complaint.code == Exit.configuration
+            let isOfConfiguration = problem.code == Exit.configuration
             let isHidden = isOwn ? isOfConfiguration : !isOfConfiguration && geteuid() != 0
             let state: DoctorFinding.State = isHidden ? .unknown : .wrong
-            return [DoctorFinding(.database, state, "\(complaint)")]
+            return [DoctorFinding(.database, state, "\(problem)")]
         } catch {
             return [DoctorFinding(.database, .wrong, "\(error)")]
         }
@@ -113,10 +113,10 @@ struct DatabaseExamination {
                 return isPooled ? .unusable(reason: DirectConnection.pooled) : .usable
             }
             let isDeclared = configuration.database.durability == .declared
-            let objection = try await LedgerMark.read(from: pool)
-                .objection(to: direct, insteadOf: pool, isDeclared: isDeclared)
-            guard let objection else { return .usable }
-            return .unusable(reason: DirectConnection.refusal(direct, objection))
+            let problem = try await LedgerMark.read(from: pool)
+                .problem(with: direct, insteadOf: pool, isDeclared: isDeclared)
+            guard let problem else { return .usable }
+            return .unusable(reason: DirectConnection.refusal(direct, problem))
         } catch {
             return .unusable(reason: DirectConnection.refusal(direct, "\(error)"))
         }

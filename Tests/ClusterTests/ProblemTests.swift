@@ -5,7 +5,7 @@ import Vocabulary
 @testable import Cluster
 
 /// What can prevent a start: each a clear error that names the place, or overcome.
-@Suite(.serialized, .timeLimit(.minutes(30))) struct ObstacleTests {
+@Suite(.serialized, .timeLimit(.minutes(30))) struct ProblemTests {
     private static var isRoot: Bool { geteuid() == 0 }
 
     @Test func aClusterOfAnotherVersionIsNamed() async throws {
