@@ -40,13 +40,13 @@ enum DatabaseAccess {
         if let url = url(configuration) {
             target = url
         } else if !configuration.database.usesPrivateCluster {
-            throw Complaint.unreadableSecret(of: "[database] url")
+            throw OperatorError.unreadableSecret(of: "[database] url")
         } else if let running = PrivateCluster.connectionString(ofRunning: configuration.embedded.directory) {
             target = running
         } else {
             // One that was moved does not run again.
             try EmbeddedLedger.refuseIfMoved(configuration.embedded.directory)
-            throw Complaint(
+            throw OperatorError(
                 """
                 the private cluster in \(configuration.embedded.directory) does not run, or this user may not look \
                 into it; start the daemon (systemctl start posthouse), or run this as root or as its user
@@ -60,19 +60,19 @@ enum DatabaseAccess {
 
     /// The error about an error of the database, with what to do about it.
     /// - Parameter path: the path of the configuration file.
-    static func unreachable(_ error: DatabaseError, _ configuration: Configuration, _ path: String) -> Complaint {
+    static func unreachable(_ error: DatabaseError, _ configuration: Configuration, _ path: String) -> OperatorError {
         guard error.isConnectionLevel else {
-            return Complaint(
+            return OperatorError(
                 "\(error); see what is short, or holds what it waits for (pg_locks, pg_stat_activity)",
                 code: Exit.unavailable)
         }
         if configuration.database.usesPrivateCluster {
-            return Complaint(
+            return OperatorError(
                 "\(error); \(DatabaseFindings.remedy(privateCluster: configuration.embedded.directory))",
                 code: Exit.unavailable)
         }
         let hint = peerHint("runuser -u posthouse -- posthouse …")
-        return Complaint(
+        return OperatorError(
             "\(error); see that PostgreSQL runs and that [database] url of \(path) is right\(hint)",
             code: Exit.unavailable)
     }
@@ -134,7 +134,7 @@ enum DatabaseAccess {
         onWait: @Sendable (MigrationError) -> Void = { _ in }
     ) async throws -> (from: Int, to: Int) {
         if settings.pooling == .session, try await PoolerProbe.findsPooler(settings) {
-            throw Complaint("\(Durability.Refusal.pooled)")
+            throw OperatorError("\(Durability.Refusal.pooled)")
         }
         try await admit(settings)
         switch direct {
@@ -143,7 +143,7 @@ enum DatabaseAccess {
             let newest = try await requireSchema(settings, isDeclared, otherwise: DirectConnection.missing)
             return (newest, newest)
         case .by(let own):
-            if try await PoolerProbe.findsPooler(own) { throw Complaint(DirectConnection.pooled) }
+            if try await PoolerProbe.findsPooler(own) { throw OperatorError(DirectConnection.pooled) }
             let migrated = try await migrate(own, isDeclared, onWait)
             _ = try await requireSchema(settings, isDeclared, otherwise: DirectConnection.elsewhere)
             return migrated
@@ -159,22 +159,22 @@ enum DatabaseAccess {
         let connection = try await Connection.open(settings)
         let outcome = try await connection.withSession { session throws(DatabaseError) in
             if let problem = try Self.serverProblem(on: session, isDeclared) {
-                return Result<Bool, Complaint>.failure(problem)
+                return Result<Bool, OperatorError>.failure(problem)
             }
-            return try Migrator.isUpToDate(on: session).mapError { Complaint("\($0)") }
+            return try Migrator.isUpToDate(on: session).mapError { OperatorError("\($0)") }
         }
         await connection.close()
-        guard try outcome.get() else { throw Complaint(problem) }
+        guard try outcome.get() else { throw OperatorError(problem) }
         return Migrator.newest
     }
 
     /// Why a server must not be used. One that takes no changes is as good as none: later there may be another.
     private static func serverProblem(
         on session: borrowing Session, _ isDeclared: Bool
-    ) throws(DatabaseError) -> Complaint? {
+    ) throws(DatabaseError) -> OperatorError? {
         let refusal = try Durability.unsafeServer(on: session, isDeclared: isDeclared)
         if case .readOnly = refusal { throw .connectFailed(reason: "\(Durability.Refusal.readOnly)") }
-        return refusal.map { Complaint("\($0)") }
+        return refusal.map { OperatorError("\($0)") }
     }
 
     private static func migrate(
@@ -189,7 +189,7 @@ enum DatabaseAccess {
         await connection.close()
         // No fault of the migration, which may succeed with the next connection.
         if case .failure(.failed(_, _, let error)) = outcome, error.isTemporary { throw error }
-        return try outcome.mapError { Complaint("\($0)") }.get()
+        return try outcome.mapError { OperatorError("\($0)") }.get()
     }
 
     /// Builds and drops the indexes that migrations leave for later; on a large ledger it takes minutes.

@@ -31,7 +31,7 @@ enum DirectConnection: Sendable {
     static func forCommand(_ configuration: Configuration) throws -> DirectConnection {
         let database = configuration.database
         if database.namesDirectURL, database.directURL == nil {
-            throw Complaint.unreadableSecret(of: "[database] direct_url")
+            throw OperatorError.unreadableSecret(of: "[database] direct_url")
         }
         return try DirectConnection(database, as: database)
     }

@@ -27,7 +27,7 @@ struct EarlyService: Sendable {
         _ configuration: Configuration, _ listeners: Listeners, _ spool: Spool, _ observatory: Observatory,
         because reason: String
     ) async throws -> EarlyService {
-        if let problem = StoreClients.problems(in: configuration).first { throw Complaint(problem) }
+        if let problem = StoreClients.problems(in: configuration).first { throw OperatorError(problem) }
         let clients = NetworkClients(observatory.observer)
         do {
             let openListeners = try await OpenListeners.open(

@@ -10,7 +10,7 @@ enum EmbeddedLedger {
     static func refuseIfMoved(_ directory: String) throws {
         guard let mark = ClusterMove.read(in: directory) else { return }
         if mark.stage == .moving { throw unfinished(mark, directory) }
-        throw Complaint(
+        throw OperatorError(
             """
             the private cluster in \(directory) was moved at \(mark.at) to \(mark.target): let [database] url name that \
             database; to begin anew with an empty ledger: \(removing(directory))
@@ -23,7 +23,7 @@ enum EmbeddedLedger {
         guard !PrivateCluster.exists(in: directory), PrivateCluster.exists(in: state), state != directory,
             ClusterMove.read(in: state)?.stage != .moved, !EmptyCluster.isRecorded(in: state)
         else { return }
-        throw Complaint(
+        throw OperatorError(
             """
             there is no private cluster in \(directory), which [embedded] directory names, but one in \(state): if the first is \
             on a disk of its own, mount it; if the second is another daemon's, give this unit a StateDirectory= of its own; \
@@ -44,7 +44,7 @@ enum EmbeddedLedger {
         let contents = try await contents(directory, observe)
         guard !contents.isEmpty else { return EmptyCluster.record(in: directory) }
         let (unsettled, quarantined) = (contents.unsettledDeliveries, contents.quarantined)
-        throw Complaint(
+        throw OperatorError(
             """
             [database] url names another database, but the private cluster in \(directory) holds a ledger that was not \
             moved there (\(unsettled) unsettled \(unsettled == 1 ? "delivery" : "deliveries"), \(quarantined) in \
@@ -65,7 +65,7 @@ enum EmbeddedLedger {
         await connection.close()
         guard !isLedger else { return }
         let (mark, directory) = (moved.mark, moved.directory)
-        throw Complaint(
+        throw OperatorError(
             """
             the private cluster in \(directory) was moved at \(mark.at) to \(mark.target), but [database] url \
             (\(settings)) leads to a database without a ledger: let it lead to where the ledger is, or restore a backup \
@@ -125,8 +125,8 @@ enum EmbeddedLedger {
         }
     }
 
-    private static func unfinished(_ mark: ClusterMove, _ directory: String) -> Complaint {
-        Complaint(
+    private static func unfinished(_ mark: ClusterMove, _ directory: String) -> OperatorError {
+        OperatorError(
             """
             the move of the private cluster in \(directory) to \(mark.target) was cut short at \(mark.at) as it was being \
             committed: with that database as [database] url run posthouse migrate --from-embedded again, it finds out and \

@@ -21,7 +21,7 @@ struct Listeners {
         }
         if let left = sockets.keys.map(\.text).sorted().first {
             let said = configured.map(\.text).joined(separator: ", ")
-            throw Complaint(
+            throw OperatorError(
                 """
                 posthouse.socket listens on \(left), the configuration on \(said): let ListenStream= and [server] listen \
                 (or api_listen) name the same address

@@ -102,7 +102,7 @@ final class Relay: Sendable {
             let problem = try await ledger.problem(
                 with: settings, insteadOf: pool, isDeclared: configuration.database.durability == .declared)
         {
-            throw Complaint(DirectConnection.refusal(settings, problem))
+            throw OperatorError(DirectConnection.refusal(settings, problem))
         }
         let routes = Routes(RouteTable())
         dispatchBuffer = DispatchBuffer()
@@ -120,7 +120,7 @@ final class Relay: Sendable {
         try await registration.register(isStart: true)
         try Task.checkCancellation()
         let plans = try LanePlan.make(configuration.integrations, version: Posthouse.version)
-        if let problem = StoreClients.problems(in: configuration).first { throw Complaint(problem) }
+        if let problem = StoreClients.problems(in: configuration).first { throw OperatorError(problem) }
         let routed = try await queue.route(configuration.integrations)
         let lanes = try PlannedLane.join(routed, plans)
 

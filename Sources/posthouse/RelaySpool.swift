@@ -55,7 +55,7 @@ extension SpoolOpening {
         }
         guard let failure else { return }
         if let source = sources.first(where: { $0.spooling == .required }) {
-            throw Complaint(
+            throw OperatorError(
                 "source \(source.name) has spool = true, and the spool cannot be opened: \(failure); let [spool] directory "
                     + "name one that the daemon's user may write, on a disk that lasts\(remedy)")
         }

@@ -52,7 +52,7 @@ struct Reloader: Sendable {
 
     func prepare(_ next: Configuration) async throws -> Prepared {
         let plans = try LanePlan.make(next.integrations, version: Posthouse.version)
-        if let problem = StoreClients.problems(in: next).first { throw Complaint(problem) }
+        if let problem = StoreClients.problems(in: next).first { throw OperatorError(problem) }
         // TLS that only the new file switches on has no listener yet: it is due at the next restart.
         let files = openListeners.speakTLS ? next.server.tls : nil
         let certificate = try files.map { try $0.load() }
@@ -88,7 +88,7 @@ struct Reloader: Sendable {
         } catch {
             problem = "\(error)"
         }
-        if let problem { throw Complaint("the new [database] direct_url (\(settings)): \(problem)") }
+        if let problem { throw OperatorError("the new [database] direct_url (\(settings)): \(problem)") }
     }
 
     /// What new connections are opened by under the next configuration, tried out; nil: as before. Where the pool has
@@ -107,7 +107,7 @@ struct Reloader: Sendable {
         } catch {
             problem = "\(error)"
         }
-        if let problem { throw Complaint("the new [database] url (\(settings)): \(problem)") }
+        if let problem { throw OperatorError("the new [database] url (\(settings)): \(problem)") }
         if contact == nil || pool.contact != contact {
             pool.use(settings, alone: true)
             let deadline = ContinuousClock.Instant.now + Limits.connectTimeout

@@ -49,15 +49,15 @@ enum SecretInput {
         let line = try bytes(upTo: lineBytesMax + 1, endsWithLine: true, name)
         let hasMore = discardRest(&hidden)
         guard line.count <= lineBytesMax else {
-            throw Complaint(
+            throw OperatorError(
                 "a line of a terminal holds \(lineBytesMax) bytes, and this one may be cut: nothing was stored; "
                     + wayOut(name))
         }
         guard !SecretText.beginsPEM(line) else {
-            throw Complaint("this begins a PEM file, which has many lines: nothing was stored; \(wayOut(name))")
+            throw OperatorError("this begins a PEM file, which has many lines: nothing was stored; \(wayOut(name))")
         }
         guard !hasMore else {
-            throw Complaint("the terminal takes one line, and more came: nothing was stored; \(wayOut(name))")
+            throw OperatorError("the terminal takes one line, and more came: nothing was stored; \(wayOut(name))")
         }
         return line
     }
@@ -111,8 +111,8 @@ enum SecretInput {
         return bytes
     }
 
-    private static func failure(_ what: String, _ name: String) -> Complaint {
-        Complaint("\(what): \(String(cString: strerror(errno))); \(wayOut(name))")
+    private static func failure(_ what: String, _ name: String) -> OperatorError {
+        OperatorError("\(what): \(String(cString: strerror(errno))); \(wayOut(name))")
     }
 
     private static func wayOut(_ name: String) -> String {

@@ -71,12 +71,13 @@ enum SecretStore {
     /// The bytes of a small file; nil where there is none. Throws for a link: what is there is another's to write.
     static func read(_ path: String) throws -> [UInt8]? {
         if isLink(path) {
-            throw Complaint("\(shown(path)) is a link, and is left as it is; add the line to the file that it leads to")
+            throw OperatorError(
+                "\(shown(path)) is a link, and is left as it is; add the line to the file that it leads to")
         }
         switch SecretReader.system.readFile(path, ConfigurationLimits.secretBytesMax) {
         case .success(let file): return file.bytes
         case .failure(.notFound): return nil
-        case .failure(let reason): throw Complaint("\(shown(path)) cannot be read: \(reason.text)")
+        case .failure(let reason): throw OperatorError("\(shown(path)) cannot be read: \(reason.text)")
         }
     }
 
@@ -163,7 +164,7 @@ enum SecretStore {
         case .nothing:
             // Unlike rename(2), link(2) never replaces a file that somebody has just made.
             guard link(temporary, path) == 0 else {
-                if errno == EEXIST { throw Complaint(existsText(path)) }
+                if errno == EEXIST { throw OperatorError(existsText(path)) }
                 throw failure("cannot be written", path)
             }
         case .whatIsThere, .keepingOwner:
@@ -175,7 +176,7 @@ enum SecretStore {
     /// What a link leads to is another's to write, and the link may be there for a reason.
     static func refuseLink(_ path: String) throws {
         guard isLink(path) else { return }
-        throw Complaint(
+        throw OperatorError(
             "\(shown(path)) is a symbolic link and stays: nothing was stored; write the file that it leads to, or "
                 + "remove the link")
     }
@@ -202,9 +203,9 @@ enum SecretStore {
         guard fsync(descriptor) == 0 else { throw failure("cannot be made durable", directory) }
     }
 
-    private static func failure(_ what: String, _ path: String) -> Complaint {
+    private static func failure(_ what: String, _ path: String) -> OperatorError {
         let reason = String(cString: strerror(errno))
-        return Complaint("\(shown(path)) \(what): \(reason)")
+        return OperatorError("\(shown(path)) \(what): \(reason)")
     }
 
     private static func shown(_ path: String) -> String { PlainText.harmless(path) }

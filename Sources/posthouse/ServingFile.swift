@@ -69,15 +69,15 @@ struct ServingFile: Sendable {
             throw error
         }
         guard let served = LastServed(text: String(decoding: bytes, as: UTF8.self)) else {
-            throw Complaint("\(path) is damaged")
+            throw OperatorError("\(path) is damaged")
         }
         return served
     }
 
     // MARK: The spool
 
-    private static func refusal(_ waiting: FormerSpool) -> Complaint {
-        Complaint(
+    private static func refusal(_ waiting: FormerSpool) -> OperatorError {
+        OperatorError(
             """
             \(waiting.remark), and nobody would record them: let [spool] directory name \(waiting.directory) again, \
             and change it when posthouse spool shows nothing there any more (the daemon records what waits there as \
@@ -111,7 +111,7 @@ struct ServingFile: Sendable {
         guard let ledger = former?.ledger, !Self.isEmpty(ledger.place) else { return }
         // An image has no rm.
         let otherwise = if case .database = place { ", or posthouse migrate" } else { "" }
-        throw Complaint(
+        throw OperatorError(
             """
             there is no ledger in \(place), and this daemon last served one \(ledger): let [database] url or [embedded] \
             directory lead there (is its disk mounted, is every name right?), or restore a backup first; if \

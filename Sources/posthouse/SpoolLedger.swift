@@ -44,8 +44,8 @@ enum SpoolLedger {
         }
     }
 
-    private static func refusal(_ waiting: Int, _ directory: String) -> Complaint {
-        Complaint(
+    private static func refusal(_ waiting: Int, _ directory: String) -> OperatorError {
+        OperatorError(
             """
             \(waiting) webhooks wait in the spool in \(directory), which is that of another ledger than this one: let \
             [database] url or [embedded] directory lead to theirs; to have them recorded in this one, remove \

@@ -58,12 +58,12 @@ struct AddSecret: AsyncParsableCommand {
             name: name, path: path, unit: text, dropIn: try SecretStore.read(unit.dropIn))
         switch decision {
         case .elsewhere(let other):
-            throw Complaint(
+            throw OperatorError(
                 "\(unit.name) takes the credential \(name) from \(PlainText.harmless(other)), not from \(path): "
                     + "nothing was stored; write the secret there, choose another name, or take that line away "
                     + "(systemctl cat \(unit.name) shows it)")
         case .encrypted(let other):
-            throw Complaint(
+            throw OperatorError(
                 "\(unit.name) has the line \(PlainText.harmless(other)), by which systemd decrypts the file: nothing "
                     + "was stored; encrypt the secret yourself (systemd-creds encrypt), choose another name, or take "
                     + "that line away (systemctl cat \(unit.name) shows it)")
@@ -74,8 +74,8 @@ struct AddSecret: AsyncParsableCommand {
     private func refuseTaken(_ path: String, _ place: SecretLocation, _ line: CredentialDropIn.Decision?) throws {
         guard SecretStore.exists(path) else { return }
         if replace { return try SecretStore.refuseLink(path) }
-        guard let unit = place.unit, case .write? = line else { throw Complaint(SecretStore.existsText(path)) }
-        throw Complaint(
+        guard let unit = place.unit, case .write? = line else { throw OperatorError(SecretStore.existsText(path)) }
+        throw OperatorError(
             "\(PlainText.harmless(path)) is there already and stays, but no LoadCredential= line of \(unit.name) hands "
                 + "it over; posthouse secret add \(name) --replace stores the secret again and adds the line")
     }
@@ -91,7 +91,7 @@ struct AddSecret: AsyncParsableCommand {
             }
             return secret
         } catch {
-            throw Complaint(error.text)
+            throw OperatorError(error.text)
         }
     }
 
@@ -130,13 +130,13 @@ struct AddSecret: AsyncParsableCommand {
         do throws(Systemctl.Failure) {
             try await Systemctl.reloadUnits()
         } catch {
-            throw Complaint(
+            throw OperatorError(
                 "the secret and its line in \(unit.dropIn) are stored, but systemd has not read the line: "
                     + "\(PlainText.harmless(error.text)); run systemctl daemon-reload")
         }
         let text = try await place.unitText() ?? ""
         guard UnitCredentials.loaded(in: text)[name]?.source == path else {
-            throw Complaint(
+            throw OperatorError(
                 "the secret and its line in \(unit.dropIn) are stored, but a later drop-in of \(unit.name) takes the "
                     + "line back (an empty LoadCredential=); systemctl cat \(unit.name) shows it")
         }

@@ -22,7 +22,7 @@ struct DoctorCommand: AsyncParsableCommand {
     func run() async throws {
         try await Terminal.reporting {
             guard !file.path.isEmpty else {
-                throw Complaint("--config names no file", code: Exit.configuration)
+                throw OperatorError("--config names no file", code: Exit.configuration)
             }
             let findings = await Examination(path: file.path).findings()
             if output.json {

@@ -24,7 +24,7 @@ struct EmbeddedMove {
 
     init(_ configuration: Configuration, isDry: Bool, output: OutputOption) throws {
         guard !configuration.database.usesPrivateCluster else {
-            throw Complaint(
+            throw OperatorError(
                 "[database] url is not set: let it name the database that the ledger is to move into",
                 code: Exit.configuration)
         }
@@ -35,7 +35,7 @@ struct EmbeddedMove {
         let others = try DatabaseAccess.forCommand(configuration)
         let url: String?
         switch try DirectConnection.forCommand(configuration) {
-        case .none: throw Complaint(DirectConnection.needed)
+        case .none: throw OperatorError(DirectConnection.needed)
         case .sameAsOthers: (url, use) = (DatabaseAccess.url(configuration), nil)
         case .by: (url, use) = (configuration.database.directURL?.text, others)
         }
@@ -64,14 +64,14 @@ struct EmbeddedMove {
         let mark = ClusterMove.read(in: directory)
         if let mark, mark.stage == .moved { return try reportMoved(mark) }
         if let mark, mark.target != target.description {
-            throw Complaint(
+            throw OperatorError(
                 """
                 a move to another database (\(mark.target)) was cut short as it was being committed: let [database] url \
                 name that one and run this again, or, if it is gone, remove \(ClusterMove.path(in: directory))
                 """)
         }
         guard PrivateCluster.exists(in: directory) else {
-            throw Complaint(
+            throw OperatorError(
                 """
                 there is no private cluster in \(directory), or this user may not look into it: run this as root or as \
                 its user; [embedded] directory or STATE_DIRECTORY says where it is
@@ -99,13 +99,13 @@ struct EmbeddedMove {
                 if case .warning(let text) = observation { Terminal.complain("posthouse: \(text)") }
             }
         } catch .inUse(let directory, let holder) {
-            throw Complaint(
+            throw OperatorError(
                 """
                 a daemon keeps the private cluster in \(directory) (\(holder)): stop it first \
                 (systemctl stop posthouse.socket posthouse)
                 """)
         } catch .cancelled {
-            throw Complaint("given up; nothing was moved")
+            throw OperatorError("given up; nothing was moved")
         }
     }
 
@@ -188,17 +188,17 @@ struct EmbeddedMove {
     }
 
     /// - Parameter migrated: a text that says what was changed nevertheless.
-    private static func problem(_ failure: MoveFailure, _ migrated: String) -> Complaint {
+    private static func problem(_ failure: MoveFailure, _ migrated: String) -> OperatorError {
         switch failure {
-        case .target(.commitUnknown): return Complaint("\(failure)", code: Exit.unavailable)
+        case .target(.commitUnknown): return OperatorError("\(failure)", code: Exit.unavailable)
         case .target(let error) where error.isConnectionLevel:
             let hint = DatabaseAccess.peerHint(ThisProcess.transientUnit())
-            return Complaint(
+            return OperatorError(
                 """
                 \(failure); nothing was moved\(migrated); see that PostgreSQL runs and that [database] url is \
                 right\(hint)
                 """, code: Exit.unavailable)
-        default: return Complaint("\(failure); nothing was moved\(migrated)")
+        default: return OperatorError("\(failure); nothing was moved\(migrated)")
         }
     }
 }
@@ -208,7 +208,7 @@ struct EmbeddedMove {
 extension EmbeddedMove {
     private func reportMoved(_ mark: ClusterMove) throws {
         guard mark.target == target.description else {
-            throw Complaint(
+            throw OperatorError(
                 """
                 the private cluster in \(directory) was moved at \(mark.at), but to \(mark.target), not to \
                 \(target.description), which [database] url names: from there on it is PostgreSQL's to move (pg_dump)

@@ -76,18 +76,18 @@ struct EraseCommand: AsyncParsableCommand {
                     "--anonymous \($0.id)"
                 }).joined(separator: ", also with ")
             if done.inHand > 0, !dryRun {
-                throw Complaint(
+                throw OperatorError(
                     "\(done.inHand) deliveries are still in a daemon's hands: pause their integration if they stay; \(again)"
                 )
             }
             if done.isMoving {
-                throw Complaint(
+                throw OperatorError(
                     "a webhook moves purchases from or to this person, and not all are moved yet: the daemon goes on with "
                         + "it while its source is configured (posthouse status); \(again)")
             }
-            if done.isOvertaken { throw Complaint("webhooks of this person keep coming: \(again)") }
+            if done.isOvertaken { throw OperatorError("webhooks of this person keep coming: \(again)") }
             if let left, left.total > 0 {
-                throw Complaint("\(left.total) places name it again: something came meanwhile; \(again)")
+                throw OperatorError("\(left.total) places name it again: something came meanwhile; \(again)")
             }
             if !dryRun { try Self.requireEmptySpool(configuration, of: file.path, again) }
         }
@@ -101,7 +101,7 @@ struct EraseCommand: AsyncParsableCommand {
         guard spool.isVisible else { throw SpoolState.unreadable(configuration) }
         let count = spool.files.count + spool.damaged.count
         guard count > 0 || !spool.unreadable.isEmpty || !spool.former.isEmpty else { return }
-        throw Complaint(
+        throw OperatorError(
             """
             this machine's spool (\(configuration.spool.directory)), or that of an earlier start, is not empty, or not \
             all of it can be read, and webhooks in it may be of this person; once posthouse spool shows none, \(again)

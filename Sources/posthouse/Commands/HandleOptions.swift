@@ -27,7 +27,7 @@ struct HandleOptions: ParsableArguments {
         do {
             return try await body()
         } catch let error as DatabaseError where error.isStatementTimeout {
-            throw Complaint(
+            throw OperatorError(
                 """
                 \(handle.id) was not found within [database] statement_timeout: where nothing else is known by \
                 that id, all webhooks are read for a platform's event id. Say what it is by an option \

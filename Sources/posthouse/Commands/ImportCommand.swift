@@ -58,7 +58,7 @@ struct ImportCommand: AsyncParsableCommand {
                 tally.complain()
                 Terminal.say(tally.text)
             }
-            if let problem = tally.problem { throw Complaint(problem) }
+            if let problem = tally.problem { throw OperatorError(problem) }
             if tally.left > 0 { throw ExitCode.failure }
         }
     }
@@ -87,9 +87,9 @@ struct ImportCommand: AsyncParsableCommand {
         }
     }
 
-    private static func unknownSource(_ name: String, known: [String]) -> Complaint {
+    private static func unknownSource(_ name: String, known: [String]) -> OperatorError {
         let meant = NearMiss.find(name, among: known).map { " (did you mean \($0)?)" } ?? ""
-        return Complaint("there is no source \(name)\(meant); configured are: \(known.joined(separator: ", "))")
+        return OperatorError("there is no source \(name)\(meant); configured are: \(known.joined(separator: ", "))")
     }
 }
 

@@ -35,7 +35,7 @@ enum LedgerCommand {
         } catch let error as DatabaseError where error.isConnectionLevel {
             throw DatabaseAccess.unreachable(error, configuration, file.path)
         } catch DatabaseError.refused(let refusal) where ["42P01", "42703"].contains(refusal.sqlState.code) {
-            throw Complaint("the database has no schema, or an older one: run posthouse migrate first")
+            throw OperatorError("the database has no schema, or an older one: run posthouse migrate first")
         }
     }
 
@@ -49,16 +49,16 @@ enum LedgerCommand {
         throw unknown("source", name, known: known)
     }
 
-    static func unknownIntegration(_ name: String, known: some Sequence<String>) -> Complaint {
+    static func unknownIntegration(_ name: String, known: some Sequence<String>) -> OperatorError {
         unknown("integration", name, known: known)
     }
 
-    private static func unknown(_ kind: String, _ name: String, known: some Sequence<String>) -> Complaint {
+    private static func unknown(_ kind: String, _ name: String, known: some Sequence<String>) -> OperatorError {
         let names = known.sorted()
         guard !names.isEmpty else {
-            return Complaint("there is no \(kind) \(name): the database and the configuration know none")
+            return OperatorError("there is no \(kind) \(name): the database and the configuration know none")
         }
         let meant = NearMiss.find(name, among: names).map { " (did you mean \($0)?)" } ?? ""
-        return Complaint("there is no \(kind) \(name)\(meant); known are: \(names.joined(separator: ", "))")
+        return OperatorError("there is no \(kind) \(name)\(meant); known are: \(names.joined(separator: ", "))")
     }
 }

@@ -91,8 +91,8 @@ final class LineFile {
         buffer += chunk.prefix(count)
     }
 
-    private static func unreadable(_ path: String) -> Complaint {
-        Complaint("\(path) cannot be read: \(String(cString: strerror(errno)))")
+    private static func unreadable(_ path: String) -> OperatorError {
+        OperatorError("\(path) cannot be read: \(String(cString: strerror(errno)))")
     }
 }
 
@@ -112,7 +112,7 @@ final class PrivateFile {
         // A terminal, a pipe or /dev/null has neither a length nor a mode of this command's.
         guard own.st_mode & S_IFMT == S_IFREG else { return }
         if fstat(input.descriptor, &other) == 0, own.st_dev == other.st_dev, own.st_ino == other.st_ino {
-            throw Complaint("\(path) is the file that is read: name another one")
+            throw OperatorError("\(path) is the file that is read: name another one")
         }
         guard fchmod(descriptor, 0o600) == 0, ftruncate(descriptor, 0) == 0 else { throw Self.unwritable(path) }
     }
@@ -129,7 +129,7 @@ final class PrivateFile {
         }
     }
 
-    private static func unwritable(_ path: String) -> Complaint {
-        Complaint("\(path) cannot be written: \(String(cString: strerror(errno)))")
+    private static func unwritable(_ path: String) -> OperatorError {
+        OperatorError("\(path) cannot be written: \(String(cString: strerror(errno)))")
     }
 }

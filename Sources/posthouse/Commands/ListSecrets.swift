@@ -35,7 +35,7 @@ struct ListSecrets: AsyncParsableCommand {
             } else {
                 show(secrets)
             }
-            if let problem { throw Complaint(problem, code: Exit.configuration) }
+            if let problem { throw OperatorError(problem, code: Exit.configuration) }
         }
     }
 

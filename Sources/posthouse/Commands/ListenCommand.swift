@@ -120,7 +120,7 @@ struct ListenCommand: AsyncParsableCommand {
             }
         } catch {
             let text = error == .unmarked ? "must begin with `whsec_`, `whsk_` or `whpk_`" : error.text
-            throw Complaint("the secret in \(secretFile) \(text)")
+            throw OperatorError("the secret in \(secretFile) \(text)")
         }
         return try StandardWebhooksVerifier(keys: keys, publicKeys: publicKeys, tolerance: .seconds(300))
     }

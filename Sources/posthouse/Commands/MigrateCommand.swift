@@ -34,7 +34,7 @@ struct MigrateCommand: AsyncParsableCommand {
             EmbeddedLedger.warnUnlessMoved(configuration)
             let settings = try DatabaseAccess.forCommand(configuration)
             let direct = try DirectConnection.forCommand(configuration)
-            guard let own = direct.settings(settings) else { throw Complaint(DirectConnection.needed) }
+            guard let own = direct.settings(settings) else { throw OperatorError(DirectConnection.needed) }
             let isDeclared = configuration.database.durability == .declared
             let (from, to) = try await LedgerCommand.reaching(configuration, file) {
                 try await DatabaseAccess.prepare(

@@ -49,7 +49,7 @@ struct OverdueCommand: AsyncParsableCommand {
     private static func read(_ environment: String, _ configuration: Configuration) throws -> String {
         let choice = EnvironmentChoice(configuration.sources)
         guard let known = choice.read(environment) else {
-            throw Complaint("--\(choice.explanation)", code: Exit.usage)
+            throw OperatorError("--\(choice.explanation)", code: Exit.usage)
         }
         return known
     }

@@ -179,9 +179,9 @@ struct DiscardQuarantine: AsyncParsableCommand {
 
 enum QuarantineText {
     /// - Parameter ids: at least one.
-    static func unknown(_ ids: [Int64]) -> Complaint {
+    static func unknown(_ ids: [Int64]) -> OperatorError {
         let list = ids.map(String.init).joined(separator: ", ") + (ids.count == 1 ? " is" : " are")
-        return Complaint("\(list) not in quarantine; posthouse quarantine lists what is")
+        return OperatorError("\(list) not in quarantine; posthouse quarantine lists what is")
     }
 
     static func write(_ row: Quarantine.Row, into json: inout JSONWriter) {

@@ -59,7 +59,7 @@ struct RepairCommand: AsyncParsableCommand {
             if let report = try await repair.run(id, isDry: dryRun, in: pool) { reports.append(report) }
         }
         guard !reports.isEmpty else {
-            throw Complaint("no purchase \(name) is known; posthouse trace shows those of a transaction or a user")
+            throw OperatorError("no purchase \(name) is known; posthouse trace shows those of a transaction or a user")
         }
         if output.json {
             Terminal.say { json in

@@ -56,7 +56,8 @@ struct ReplayCommand: AsyncParsableCommand {
                 message: message.flatMap { Identifier(written: $0) }, integrations: targets, since: since?.time,
                 until: until?.time, event: event.map { Glob($0) }, isDead: outcome.map { $0 == .dead })
             guard var replay = try await Replay.start(filter, routes: names.routes, in: pool) else {
-                throw Complaint("no message \(message ?? "") is stored; posthouse trace shows the messages of an event")
+                throw OperatorError(
+                    "no message \(message ?? "") is stored; posthouse trace shows the messages of an event")
             }
             let counts = try await replay.count(in: pool)
             var queued = 0
@@ -113,13 +114,13 @@ extension NamedIntegrations {
     func route(_ name: String) throws -> RoutedIntegration {
         if let route = routes.first(where: { $0.integration.name == name }) { return route }
         guard rows[name] != nil else { throw unknown(name) }
-        throw Complaint("integration \(name) is not in the configuration any more: put it back first")
+        throw OperatorError("integration \(name) is not in the configuration any more: put it back first")
     }
 
     /// The error about a name that has no row.
-    func unknown(_ name: String) -> Complaint {
+    func unknown(_ name: String) -> OperatorError {
         guard untaken.contains(name) else { return LedgerCommand.unknownIntegration(name, known: rows.keys) }
-        return Complaint(
+        return OperatorError(
             "no daemon has taken up the integration \(name) yet: systemctl reload posthouse, or start one, and run this "
                 + "again")
     }

@@ -35,7 +35,8 @@ struct RetryCommand: AsyncParsableCommand {
             let targets = try names.targets(name)
             let key = message.flatMap { Identifier(written: $0) }
             guard var retry = try await Retry.start(targets, message: key, in: pool) else {
-                throw Complaint("no message \(message ?? "") is stored; posthouse trace shows the messages of an event")
+                throw OperatorError(
+                    "no message \(message ?? "") is stored; posthouse trace shows the messages of an event")
             }
             let paused = try await Pauses.paused(in: pool)
             var progress = Progress("making due", of: retry.waiting.reduce(0) { $0 + $1.later })

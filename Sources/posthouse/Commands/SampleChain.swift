@@ -18,7 +18,7 @@ struct SampleChain {
         do throws(AppleChain.Failure) {
             chain = try isNew ? AppleChain.make() : AppleChain(files: files)
         } catch {
-            throw Complaint("--chain \(directory): \(error)")
+            throw OperatorError("--chain \(directory): \(error)")
         }
         if isNew { try write(to: path) }
     }
@@ -30,7 +30,7 @@ struct SampleChain {
             switch SecretReader.system.readFile(path, AppleChain.fileBytesMax) {
             case .success(let found): files[file] = found.bytes
             case .failure(.notFound): continue
-            case .failure(let failure): throw Complaint("\(path) cannot be read: \(failure.text)")
+            case .failure(let failure): throw OperatorError("\(path) cannot be read: \(failure.text)")
             }
         }
         return files

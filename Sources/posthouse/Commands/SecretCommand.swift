@@ -39,7 +39,7 @@ struct SecretLocationOptions: ParsableArguments {
                 isRoot: geteuid() == 0, hasSystemd: Systemctl.isManager, directory: directory,
                 workingDirectory: Self.workingDirectory, unit: SecretLocation.unitName(unit) ?? unit)
         } catch {
-            throw Complaint(error.text)
+            throw OperatorError(error.text)
         }
     }
 
@@ -58,7 +58,7 @@ extension SecretLocation {
         do throws(Systemctl.Failure) {
             return try await Systemctl.unitText(unit.name)
         } catch {
-            throw Complaint(
+            throw OperatorError(
                 "\(PlainText.harmless(error.text)); install the unit first, name another one with --unit, or store a "
                     + "file with --directory DIR")
         }

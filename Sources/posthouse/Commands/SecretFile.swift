@@ -8,9 +8,9 @@ enum SecretFile {
         case .success(let file):
             var bytes = file.bytes
             if bytes.last == UInt8(ascii: "\n") { bytes.removeLast() }
-            guard !bytes.isEmpty else { throw Complaint("\(path) is empty; it must hold the secret") }
+            guard !bytes.isEmpty else { throw OperatorError("\(path) is empty; it must hold the secret") }
             return Secret(bytes)
-        case .failure(let failure): throw Complaint("\(path) cannot be read: \(failure.text)")
+        case .failure(let failure): throw OperatorError("\(path) cannot be read: \(failure.text)")
         }
     }
 }

@@ -198,11 +198,11 @@ struct SendCommand: AsyncParsableCommand {
             guard answer.status == 200 else {
                 let proof = chain == nil ? "--secret-file, --kind and --auth" : "--chain and --bundle-id"
                 let hint = answer.status == 401 ? "; are \(proof) those of the source?" : ""
-                throw Complaint("\(event) was answered \(answer.status): \(text)\(hint)")
+                throw OperatorError("\(event) was answered \(answer.status): \(text)\(hint)")
             }
             Terminal.say(PlainText.harmless("\(event) was answered 200\(remark)"))
         } catch let failure as RequestFailure {
-            throw Complaint("\(endpoint.shown): \(failure.explanation)", code: Exit.unavailable)
+            throw OperatorError("\(endpoint.shown): \(failure.explanation)", code: Exit.unavailable)
         }
     }
 }

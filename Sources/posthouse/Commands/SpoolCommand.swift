@@ -89,13 +89,13 @@ struct ShowSpool: AsyncParsableCommand {
             let directory = configuration.spool.directory
             let parts = name.split(separator: "/", omittingEmptySubsequences: false)
             guard parts.count == 2, !parts.contains(where: { $0.isEmpty || $0 == "." || $0 == ".." }) else {
-                throw Complaint("\(name) is no file of the spool; posthouse spool lists them")
+                throw OperatorError("\(name) is no file of the spool; posthouse spool lists them")
             }
             let bytes: [UInt8]
             do throws(DurableFile.Failure) {
                 bytes = try DurableFile.read(directory + "/" + name, bytesMax: SpoolFile.bytesMax)
             } catch {
-                throw Complaint("\(error)")
+                throw OperatorError("\(error)")
             }
             do throws(SpooledWebhook.Damage) {
                 let webhook = try SpooledWebhook(file: bytes)
@@ -107,7 +107,7 @@ struct ShowSpool: AsyncParsableCommand {
                 Terminal.say(webhook.body)
             } catch {
                 if output.json {
-                    throw Complaint("\(name) cannot be read: \(error); without --json it is shown as it is")
+                    throw OperatorError("\(name) cannot be read: \(error); without --json it is shown as it is")
                 }
                 Terminal.complain("\(name) cannot be read: \(error); this is the file as it is")
                 Terminal.say(bytes)
@@ -198,7 +198,7 @@ struct RecordSpool: AsyncParsableCommand {
             guard let owner = (try? FileStatus.of(directory + "/" + folder))?.owner, owner != 0 else { continue }
             let user = SystemUser.named("\(owner)")?.name
             let way = user.map { "runuser -u \($0) --" } ?? "setpriv --reuid=\(owner) --clear-groups --"
-            throw Complaint(
+            throw OperatorError(
                 "the spool in \(directory) is of user \(user ?? "\(owner)"): run this as that user, "
                     + "\(way) posthouse spool record")
         }
@@ -212,7 +212,7 @@ struct RecordSpool: AsyncParsableCommand {
             return api.account == nil && waiting.contains(source.name)
         }
         guard !unread.isEmpty else { return }
-        throw Complaint.unreadableSecret(of: unread.map { "api of source \($0.name)" }.joined(separator: ", "))
+        throw OperatorError.unreadableSecret(of: unread.map { "api of source \($0.name)" }.joined(separator: ", "))
     }
 
     private func report(_ results: [Recorded], _ others: Int) {

@@ -33,8 +33,8 @@ struct SpoolState {
         return others.map { (source: $0.key, count: $0.value.count) }.sorted { $0.source < $1.source }
     }
 
-    static func unreadable(_ configuration: Configuration) -> Complaint {
-        Complaint(
+    static func unreadable(_ configuration: Configuration) -> OperatorError {
+        OperatorError(
             "the spool in \(configuration.spool.directory) cannot be read by this user; run this as root or as the daemon's "
                 + "user")
     }

@@ -47,9 +47,9 @@ enum Terminal {
     ) async throws {
         do {
             try await body()
-        } catch let problem as Complaint {
-            report("\(problem)")
-            throw problem.code
+        } catch let error as OperatorError {
+            report("\(error)")
+            throw error.code
         } catch let code as ExitCode {
             throw code
         } catch let error as ConnectionStringError {

@@ -60,13 +60,13 @@ struct TestCommand: AsyncParsableCommand {
     private func targets(in configuration: Configuration) throws -> [Integration] {
         let known = configuration.integrations
         guard !known.isEmpty else {
-            throw Complaint("\(file.path) has no [[integration]] to test", code: Exit.configuration)
+            throw OperatorError("\(file.path) has no [[integration]] to test", code: Exit.configuration)
         }
         let targets = known.filter { all || $0.name == name }
         if let name, targets.isEmpty { throw LedgerCommand.unknownIntegration(name, known: known.map(\.name)) }
         let incomplete = targets.map(\.name).filter(configuration.incompleteIntegrations.contains)
         guard incomplete.isEmpty else {
-            throw Complaint.unreadableSecret(of: incomplete.joined(separator: ", "))
+            throw OperatorError.unreadableSecret(of: incomplete.joined(separator: ", "))
         }
         return targets
     }
@@ -75,11 +75,11 @@ struct TestCommand: AsyncParsableCommand {
         do {
             return try LanePlan.make(integrations, version: Posthouse.version)
         } catch let error as EndpointTrust.Unusable {
-            throw Complaint(error.reason, code: Exit.configuration)
+            throw OperatorError(error.reason, code: Exit.configuration)
         } catch let error as UnsendableRequest {
-            throw Complaint(error.reason, code: Exit.configuration)
+            throw OperatorError(error.reason, code: Exit.configuration)
         } catch let error as SigningFailure {
-            throw Complaint(error.explanation, code: Exit.configuration)
+            throw OperatorError(error.explanation, code: Exit.configuration)
         }
     }
 

@@ -39,7 +39,7 @@ struct TraceCommand: AsyncParsableCommand {
                 let what =
                     handle.kind.map { "of \($0.rawValue) \(handle.id)" }
                     ?? "under \(handle.id), as transaction, event, message, transfer or holder,"
-                throw Complaint("no webhook \(what) is stored; posthouse events shows those that are")
+                throw OperatorError("no webhook \(what) is stored; posthouse events shows those that are")
             }
             if output.json {
                 Terminal.say { TraceJSON.write(trace, handle.id, into: &$0) }

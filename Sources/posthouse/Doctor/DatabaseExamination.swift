@@ -20,13 +20,13 @@ struct DatabaseExamination {
             let target =
                 isOwn ? "\(settings)" : DatabaseFindings.target(privateCluster: configuration.embedded.directory)
             return try await DatabaseAccess.withPool(settings) { pool in await ask(pool, target) }
-        } catch let problem as Complaint {
+        } catch let error as OperatorError {
             // The url may be a secret that is not here, the private cluster may be another user's: that says nothing of
             // the database. That the private cluster was moved does.
-            let isOfConfiguration = problem.code == Exit.configuration
+            let isOfConfiguration = error.code == Exit.configuration
             let isHidden = isOwn ? isOfConfiguration : !isOfConfiguration && geteuid() != 0
             let state: DoctorFinding.State = isHidden ? .unknown : .wrong
-            return [DoctorFinding(.database, state, "\(problem)")]
+            return [DoctorFinding(.database, state, "\(error)")]
         } catch {
             return [DoctorFinding(.database, .wrong, "\(error)")]
         }

@@ -2,7 +2,7 @@ import ArgumentParser
 import Configuration
 
 /// An error with a text for the operator; `code` is the exit code.
-struct Complaint: Error, CustomStringConvertible {
+struct OperatorError: Error, CustomStringConvertible {
     let description: String
     let code: ExitCode
 
@@ -12,11 +12,11 @@ struct Complaint: Error, CustomStringConvertible {
     }
 
     /// A secret that this command needs and cannot read, and how it reads one that is a credential.
-    static func unreadableSecret(of what: String) -> Complaint {
+    static func unreadableSecret(of what: String) -> OperatorError {
         let command = ThisProcess.commandLine
         let named = command.contains(" --config") ? command : "\(command) --config FILE"
         let unit = ThisProcess.transientUnit(["LoadCredential=NAME:\(SecretLocation.usualDirectory)/NAME"])
-        return Complaint(
+        return OperatorError(
             """
             the secret of \(what) cannot be read here (posthouse check names it). A credential can be read by root and \
             by the daemon's user, while the daemon runs: runuser -u posthouse -- \(command); of a unit that runs by \
