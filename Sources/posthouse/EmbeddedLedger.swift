@@ -103,7 +103,7 @@ enum EmbeddedLedger {
         guard !configuration.database.usesPrivateCluster, PrivateCluster.exists(in: directory),
             !EmptyCluster.isRecorded(in: directory), ClusterMove.read(in: directory)?.stage != .moved
         else { return }
-        Terminal.complain(
+        Terminal.printToStandardError(
             """
             posthouse: warning: [database] url names another database than the private cluster in \(directory), which \
             may hold a ledger that was not moved: nothing of it is seen here; posthouse migrate --from-embedded moves it

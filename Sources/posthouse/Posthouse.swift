@@ -35,7 +35,7 @@ struct Posthouse: AsyncParsableCommand {
         if let problem = UnknownCommand.problem(words, of: Self.self)
             ?? UnknownCommand.secretProblem(words, of: Self.self)
         {
-            Terminal.complain(problem)
+            Terminal.printToStandardError(problem)
             exit(withError: Exit.usage)
         }
         await main(nil)

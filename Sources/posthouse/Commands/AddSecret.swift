@@ -86,7 +86,7 @@ struct AddSecret: AsyncParsableCommand {
         do throws(SecretText.Refusal) {
             let secret = try SecretText.read(bytes)
             if let problem = SigningKeyText.problem(of: secret) {
-                Terminal.complain(
+                Terminal.printToStandardError(
                     "posthouse: this is no secret for an integration: it \(problem.text); stored as it is", .warning)
             }
             return secret
@@ -159,7 +159,7 @@ struct AddSecret: AsyncParsableCommand {
         let isPEM = SecretText.isPEM(secret)
         let configured = isPEM ? place.keyReference(name) : place.reference(name)
         if output.json {
-            return Terminal.say { json in
+            return Terminal.print { json in
                 json.member("name", name)
                 json.member("file", path)
                 json.member("replaced", hasReplaced)
@@ -175,9 +175,9 @@ struct AddSecret: AsyncParsableCommand {
         if let shared { lines += ["", "For the other side, shown this once:", "  \(shared)"] }
         if let publicKey { lines += ["", "For the other side, the public half:", "  \(publicKey)"] }
         lines += ["", "Then:"] + next(place, applies).map { "  \($0)" }
-        Terminal.say(lines.map(PlainText.harmless).joined(separator: "\n"))
+        Terminal.print(lines.map(PlainText.harmless).joined(separator: "\n"))
         for remark in remarks(place, hasReplaced: hasReplaced, applies) {
-            Terminal.complain(Terminal.wrapped(PlainText.harmless(remark)))
+            Terminal.printToStandardError(Terminal.wrapped(PlainText.harmless(remark)))
         }
     }
 

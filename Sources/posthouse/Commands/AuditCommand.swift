@@ -41,9 +41,9 @@ struct AuditCommand: AsyncParsableCommand {
             }
             Terminal.showStage(nil)
             if output.json {
-                Terminal.say { AuditText.write(audit, into: &$0) }
+                Terminal.print { AuditText.write(audit, into: &$0) }
             } else {
-                Terminal.say(AuditText.render(audit))
+                Terminal.print(AuditText.render(audit))
             }
             if audit.found > 0 { throw ExitCode.failure }
         }

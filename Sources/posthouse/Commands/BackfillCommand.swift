@@ -42,10 +42,10 @@ struct BackfillCommand: AsyncParsableCommand {
             }
             progress.finish()
             for (message, reason) in backfill.damaged {
-                Terminal.complain(PlainText.harmless("message row \(message) cannot be read: \(reason)"))
+                Terminal.printToStandardError(PlainText.harmless("message row \(message) cannot be read: \(reason)"))
             }
             if output.json {
-                return Terminal.say { json in
+                return Terminal.print { json in
                     json.member("integration", name)
                     json.member("dry_run", dryRun)
                     json.member(dryRun ? "found" : "queued", queued)
@@ -54,14 +54,14 @@ struct BackfillCommand: AsyncParsableCommand {
                 }
             }
             if backfill.unreadable > 0 {
-                Terminal.complain("left out, because `where` cannot read them: \(backfill.unreadable)")
+                Terminal.printToStandardError("left out, because `where` cannot read them: \(backfill.unreadable)")
             }
             if let knownFrom = backfill.knownFrom, knownFrom > since.time {
-                Terminal.complain(
+                Terminal.printToStandardError(
                     "only from \(knownFrom.iso8601): what \(name) received earlier is no longer known, "
                         + "and nothing may go to it twice")
             }
-            Terminal.say(dryRun ? "\(queued) would go to \(name)" : "\(queued) put into the queue of \(name)")
+            Terminal.print(dryRun ? "\(queued) would go to \(name)" : "\(queued) put into the queue of \(name)")
         }
     }
 }

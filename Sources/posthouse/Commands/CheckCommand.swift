@@ -38,9 +38,10 @@ struct CheckCommand: AsyncParsableCommand {
             warnings.append(Self.handsOverAtStart(systemd))
         }
         if output.json {
-            Terminal.say { write(outcome, warnings, into: &$0) }
+            Terminal.print { write(outcome, warnings, into: &$0) }
         } else {
-            Terminal.complain(outcome, and: warnings.map { PlainText.harmless("\(file.path): warning: \($0)") })
+            Terminal.printToStandardError(
+                outcome, and: warnings.map { PlainText.harmless("\(file.path): warning: \($0)") })
         }
         if !outcome.errors.isEmpty, Self.isOfReload {
             // The daemon is not notified of this reload, so the entry that explains it is written here.
@@ -50,7 +51,7 @@ struct CheckCommand: AsyncParsableCommand {
         guard !output.json else { return }
         let counts = [(checked.sources.count, "source"), (checked.integrations.count, "integration")]
             .map { "\($0.0) \($0.1)\($0.0 == 1 ? "" : "s")" }
-        Terminal.say("\(file.path): fine (\(counts.joined(separator: ", ")))")
+        Terminal.print("\(file.path): fine (\(counts.joined(separator: ", ")))")
     }
 
     /// Whether this is the unit's ExecReload=: systemd sets MAINPID for such commands alone (systemd.exec(5)).

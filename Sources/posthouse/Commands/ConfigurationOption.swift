@@ -10,7 +10,7 @@ struct ConfigurationOption: ParsableArguments {
     func load() throws -> Configuration {
         let outcome = ConfigurationFile.load(path: path, purpose: .command)
         if let configuration = outcome.configuration, outcome.errors.isEmpty { return configuration }
-        Terminal.complain(outcome)
+        Terminal.printToStandardError(outcome)
         throw Exit.configuration
     }
 }

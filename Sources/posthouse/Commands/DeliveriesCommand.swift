@@ -39,10 +39,10 @@ struct DeliveriesCommand: AsyncParsableCommand {
                 found += some
             }
             found = Array(found.sorted { ($0.at, $0.id) > ($1.at, $1.id) }.prefix(Int(limit)))
-            if output.json { return Terminal.say { write(found, into: &$0) } }
-            guard !found.isEmpty else { return Terminal.complain("no delivery matches") }
-            Terminal.say(table(found))
-            if found.count == Int(limit) { Terminal.complain(ListLimit.hint(limit)) }
+            if output.json { return Terminal.print { write(found, into: &$0) } }
+            guard !found.isEmpty else { return Terminal.printToStandardError("no delivery matches") }
+            Terminal.print(table(found))
+            if found.count == Int(limit) { Terminal.printToStandardError(ListLimit.hint(limit)) }
         }
     }
 

@@ -72,14 +72,14 @@ struct DiscardCommand: AsyncParsableCommand {
             }
         }
         if output.json {
-            return Terminal.say { json in
+            return Terminal.print { json in
                 json.member("integration", name)
                 json.member("dry_run", dryRun)
                 json.member("dead_letters", letters.count)
                 json.member("discarded", dropped)
             }
         }
-        Terminal.say(
+        Terminal.print(
             dryRun
                 ? "\(letters.count) would be discarded, dead letters of \(name)"
                 : "\(dropped) discarded, dead letters of \(name)")
@@ -88,7 +88,7 @@ struct DiscardCommand: AsyncParsableCommand {
     /// - Parameter left: those that a daemon delivers just now.
     private func report(all: Int, left: Int, _ discarded: Int) {
         if output.json {
-            return Terminal.say { json in
+            return Terminal.print { json in
                 json.member("integration", name)
                 json.member("dry_run", dryRun)
                 json.member("waiting", all)
@@ -99,7 +99,7 @@ struct DiscardCommand: AsyncParsableCommand {
         let (verb, pronoun) = left == 1 ? ("is", "it") : ("are", "them")
         let inHand =
             left == 0 ? "" : "; \(left) \(verb) in a daemon's hands (posthouse pause \(name) gives \(pronoun) back)"
-        Terminal.say(
+        Terminal.print(
             dryRun
                 ? "\(all - left) would be given up for \(name)\(inHand)"
                 : "\(discarded) given up for \(name), now dead letters\(inHand)")

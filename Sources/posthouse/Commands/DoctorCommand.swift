@@ -26,7 +26,7 @@ struct DoctorCommand: AsyncParsableCommand {
             }
             let findings = await Examination(path: file.path).findings()
             if output.json {
-                Terminal.say { json in
+                Terminal.print { json in
                     json.member("at", ThisProcess.now())
                     json.member("version", Posthouse.version)
                     json.member("findings", objects: findings) { finding, json in
@@ -37,7 +37,7 @@ struct DoctorCommand: AsyncParsableCommand {
                     }
                 }
             } else {
-                Terminal.say(
+                Terminal.print(
                     DoctorPage.render(findings.map(harmless), width: Terminal.width, paint: paint))
             }
             if findings.contains(where: { $0.state == .wrong }) { throw ExitCode.failure }

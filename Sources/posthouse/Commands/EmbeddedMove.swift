@@ -96,7 +96,7 @@ struct EmbeddedMove {
         defer { Terminal.showStage(nil) }
         do {
             return try await PrivateCluster.start(directory: directory) { observation in
-                if case .warning(let text) = observation { Terminal.complain("posthouse: \(text)") }
+                if case .warning(let text) = observation { Terminal.printToStandardError("posthouse: \(text)") }
             }
         } catch .inUse(let directory, let holder) {
             throw OperatorError(
@@ -168,7 +168,7 @@ struct EmbeddedMove {
                 try ClusterMove.remove(in: directory)
             } catch let second {
                 // Why the move failed matters more; a mark that stays is found by the next call.
-                Terminal.complain("posthouse: \(second)", .error)
+                Terminal.printToStandardError("posthouse: \(second)", .error)
             }
             throw error
         }
@@ -214,26 +214,27 @@ extension EmbeddedMove {
                 \(target.description), which [database] url names: from there on it is PostgreSQL's to move (pg_dump)
                 """)
         }
-        if output.json { return Terminal.say { members(&$0, "already", at: mark.at, []) } }
-        Terminal.say("the private cluster in \(directory) was moved already, at \(mark.at), to \(mark.target)")
+        if output.json { return Terminal.print { members(&$0, "already", at: mark.at, []) } }
+        Terminal.print("the private cluster in \(directory) was moved already, at \(mark.at), to \(mark.target)")
     }
 
     private func report(_ outcome: LedgerMove.Outcome) {
         switch outcome {
         case .moved(let tables):
-            if output.json { return Terminal.say { members(&$0, isDry ? "no" : "now", at: nil, tables) } }
-            Terminal.say(Self.table(of: tables))
+            if output.json { return Terminal.print { members(&$0, isDry ? "no" : "now", at: nil, tables) } }
+            Terminal.print(Self.table(of: tables))
             let rows = tables.reduce(0) { $0 + $1.rows }
-            Terminal.say(
+            Terminal.print(
                 isDry
                     ? "\nwould move \(rows) rows from \(directory) to \(target); nothing prevents it"
                     : "\nmoved \(rows) rows from \(directory) to \(target), and counted them again there")
         case .found(let tables, let time):
-            if output.json { return Terminal.say { members(&$0, "already", at: time.iso8601, tables) } }
-            Terminal.say("an earlier call moved it at \(time.iso8601) to \(target) and was cut short after its commit")
+            if output.json { return Terminal.print { members(&$0, "already", at: time.iso8601, tables) } }
+            Terminal.print(
+                "an earlier call moved it at \(time.iso8601) to \(target) and was cut short after its commit")
         }
         guard !isDry else { return }
-        Terminal.say(
+        Terminal.print(
             "the private cluster stays as it was, marked as moved; start the daemon: systemctl start posthouse")
     }
 

@@ -47,13 +47,13 @@ struct EraseCommand: AsyncParsableCommand {
                     anonymous id \(install.id) is known to be somebody else, too: what is stored under it stays, without \
                     the user's name; posthouse erase --anonymous \(install.id) erases it
                     """
-                Terminal.complain(PlainText.harmless(text))
+                Terminal.printToStandardError(PlainText.harmless(text))
             }
             let end = ContinuousClock.now + Self.patience
             if !dryRun, erasure.holders.count > 1 {
                 // What leads to the others is erased before the last stage, and nobody would find them again.
                 let names = erasure.holders.map(\.storageKey).joined(separator: ", ")
-                Terminal.complain(
+                Terminal.printToStandardError(
                     PlainText.harmless("erasing \(names): if it is cut off, run it again for each of them"))
             }
             var done = try await erase(erasure, in: pool)
@@ -68,7 +68,7 @@ struct EraseCommand: AsyncParsableCommand {
             let warning = left?.total == 0 ? await Self.sampleAnew(erasure, in: pool) : nil
             Self.show("", nil)
             report(erasure, done, left: left)
-            if let warning { Terminal.complain(PlainText.harmless(warning)) }
+            if let warning { Terminal.printToStandardError(PlainText.harmless(warning)) }
             // What led to its other ids may be erased by now.
             let again =
                 (["run it again"]
@@ -146,7 +146,7 @@ struct EraseCommand: AsyncParsableCommand {
 
     private func report(_ erasure: Erasure, _ done: Erasure.Tally, left: Erasure.Tally?) {
         if output.json {
-            return Terminal.say { json in
+            return Terminal.print { json in
                 json.member("holders", strings: erasure.holders.map(\.storageKey))
                 json.member("source", source)
                 json.member("dry_run", dryRun)
@@ -162,11 +162,11 @@ struct EraseCommand: AsyncParsableCommand {
         let stored = done.parts.filter { _, count in count > 0 }
         let parts = stored.map { name, count in "\(name) \(count)" }.joined(separator: ", ")
         guard !parts.isEmpty else {
-            return Terminal.say(
+            return Terminal.print(
                 PlainText.harmless("nothing is \(done.isComplete ? "stored" : "erased yet") of \(names)"))
         }
-        Terminal.say(PlainText.harmless("\(dryRun ? "would be erased" : "erased") of \(names): \(parts)"))
-        if let left, left.total == 0 { Terminal.say("searched again: nothing is left") }
+        Terminal.print(PlainText.harmless("\(dryRun ? "would be erased" : "erased") of \(names): \(parts)"))
+        if let left, left.total == 0 { Terminal.print("searched again: nothing is left") }
     }
 }
 

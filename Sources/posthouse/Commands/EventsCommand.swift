@@ -26,10 +26,10 @@ struct EventsCommand: AsyncParsableCommand {
                 try await StoredEvent.read(
                     handles.handle, source: source, since: since?.time, limit: limit, from: pool)
             }
-            if output.json { return Terminal.say { write(events, into: &$0) } }
-            guard !events.isEmpty else { return Terminal.complain("no event matches") }
-            Terminal.say(table(events))
-            if events.count == Int(limit) { Terminal.complain(ListLimit.hint(limit)) }
+            if output.json { return Terminal.print { write(events, into: &$0) } }
+            guard !events.isEmpty else { return Terminal.printToStandardError("no event matches") }
+            Terminal.print(table(events))
+            if events.count == Int(limit) { Terminal.printToStandardError(ListLimit.hint(limit)) }
         }
     }
 

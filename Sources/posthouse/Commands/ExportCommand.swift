@@ -31,15 +31,15 @@ struct ExportCommand: AsyncParsableCommand {
                     count += 1
                 }
                 Terminal.showStage(nil)
-                if !text.isEmpty { Terminal.say(text) }
+                if !text.isEmpty { Terminal.print(text) }
                 Terminal.showStage("exporting: \(count) lines")
             }
             Terminal.showStage(nil)
             for (purchase, reason) in walk.unreadable {
-                Terminal.complain(PlainText.harmless("purchase \(purchase.hex) is not written: \(reason)"))
+                Terminal.printToStandardError(PlainText.harmless("purchase \(purchase.hex) is not written: \(reason)"))
             }
             if walk.incomplete > 0 {
-                Terminal.complain(
+                Terminal.printToStandardError(
                     """
                     of \(walk.incomplete) purchases or changes of holders only the newest word is written: their \
                     stored state cannot be read, or is longer than a line may be; posthouse repair --all names those \

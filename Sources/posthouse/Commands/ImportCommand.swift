@@ -53,10 +53,10 @@ struct ImportCommand: AsyncParsableCommand {
             var tally = ImportTally(source: source, path: path, isDry: dryRun)
             try await read(into: &tally, importer, pool)
             if output.json {
-                Terminal.say { tally.write(into: &$0) }
+                Terminal.print { tally.write(into: &$0) }
             } else {
-                tally.complain()
-                Terminal.say(tally.text)
+                tally.printFaults()
+                Terminal.print(tally.text)
             }
             if let problem = tally.problem { throw OperatorError(problem) }
             if tally.left > 0 { throw ExitCode.failure }

@@ -101,16 +101,20 @@ struct ImportTally {
     // MARK: Text
 
     /// Lists the lines that were left out, and says how many are of another app.
-    func complain() {
-        for (number, reason) in faults { Terminal.complain(PlainText.harmless("\(path):\(number): \(reason)")) }
-        if left > faults.count { Terminal.complain("and \(left - faults.count) more, which are not listed") }
+    func printFaults() {
+        for (number, reason) in faults {
+            Terminal.printToStandardError(PlainText.harmless("\(path):\(number): \(reason)"))
+        }
+        if left > faults.count {
+            Terminal.printToStandardError("and \(left - faults.count) more, which are not listed")
+        }
         for (app, count) in otherApps.sorted(by: { $0.key < $1.key }) {
             let subject = count == 1 ? "1 line is" : "\(count) lines are"
             let text = """
                 \(subject) of the app "\(app)": webhooks of \(source.name) come as of "\(source.appOfAll ?? "")", and do \
                 not meet these purchases; put the source's app right, unless it was changed on purpose
                 """
-            Terminal.complain(PlainText.harmless(text))
+            Terminal.printToStandardError(PlainText.harmless(text))
         }
     }
 

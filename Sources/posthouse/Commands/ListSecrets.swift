@@ -29,9 +29,10 @@ struct ListSecrets: AsyncParsableCommand {
                 handedOver: unit.map { UnitCredentials.all(in: $0) }, named: named, look: SecretStore.look,
                 realPath: SecretStore.realPath)
             if output.json {
-                Terminal.say { write(secrets, place, into: &$0) }
+                Terminal.print { write(secrets, place, into: &$0) }
             } else if secrets.isEmpty {
-                Terminal.complain("no secret is stored in \(PlainText.harmless(place.directory)), and none is named")
+                Terminal.printToStandardError(
+                    "no secret is stored in \(PlainText.harmless(place.directory)), and none is named")
             } else {
                 show(secrets)
             }
@@ -72,7 +73,7 @@ struct ListSecrets: AsyncParsableCommand {
                 .init(secret.state.rawValue.replacing("_", with: " "), tone), .init(users ?? "?"),
             ]
         }
-        Terminal.say(table)
+        Terminal.print(table)
     }
 
     /// Four digits, as chmod(1) takes them.

@@ -61,8 +61,8 @@ struct ListenCommand: AsyncParsableCommand {
             let address = try address()
             let server = try await HTTPListener.start(
                 listener: .address(address), handler: receiver, group: NIOSingletons.posixEventLoopGroup)
-            Terminal.complain("listening on \(server.boundAddress)")
-            if let table = integrationTable(server.boundAddress) { Terminal.complain(table) }
+            Terminal.printToStandardError("listening on \(server.boundAddress)")
+            if let table = integrationTable(server.boundAddress) { Terminal.printToStandardError(table) }
             _ = await signals.first { _ in true }
             await server.drain(upTo: .seconds(2))
         }

@@ -68,7 +68,7 @@ struct ListenReceiver: IncomingHandler {
                 reject(id, reason)
             } else {
                 let subject = id.isEmpty ? "a request without webhook-id" : id
-                Terminal.say(PlainText.harmless("REFUSED \(subject): \(reason)"))
+                Terminal.print(PlainText.harmless("REFUSED \(subject): \(reason)"))
             }
             return responder.respond(.text(401, "\(reason)\n"))
         }
@@ -78,7 +78,7 @@ struct ListenReceiver: IncomingHandler {
         if json {
             accept(id, request.body, answered: status ?? 204)
         } else {
-            Terminal.say(PlainText.harmless(line(id, request.body) + remark(status, delay)))
+            Terminal.print(PlainText.harmless(line(id, request.body) + remark(status, delay)))
         }
         let answer = status.map { HTTPAnswer.text($0, "failed on purpose\n") } ?? HTTPAnswer(status: 204)
         guard delay > .zero else { return responder.respond(answer) }
@@ -93,7 +93,7 @@ struct ListenReceiver: IncomingHandler {
     }
 
     private func reject(_ id: String, _ reason: String) {
-        Terminal.say { json in
+        Terminal.print { json in
             json.member("verified", false)
             json.member("webhook_id", id)
             json.member("answered", 401)
@@ -102,7 +102,7 @@ struct ListenReceiver: IncomingHandler {
     }
 
     private func accept(_ id: String, _ body: [UInt8], answered status: Int) {
-        Terminal.say { json in
+        Terminal.print { json in
             json.member("verified", true)
             json.member("webhook_id", id)
             json.member("answered", status)

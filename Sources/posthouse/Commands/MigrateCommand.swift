@@ -38,26 +38,26 @@ struct MigrateCommand: AsyncParsableCommand {
             let isDeclared = configuration.database.durability == .declared
             let (from, to) = try await LedgerCommand.reaching(configuration, file) {
                 try await DatabaseAccess.prepare(
-                    settings, direct: direct, isDeclared: isDeclared, onWait: { Self.say($0) })
+                    settings, direct: direct, isDeclared: isDeclared, onWait: { Self.reportWait($0) })
             }
             let outcome = try await LedgerCommand.reaching(configuration, file) {
                 try await DatabaseAccess.migrateIndexes(own)
             }
             if output.json {
-                return Terminal.say { json in
+                return Terminal.print { json in
                     json.member("from", from)
                     json.member("to", to)
                     json.member("indexes", outcome.name)
                     json.member("indexes_left", strings: outcome.left)
                 }
             }
-            Terminal.say(from == to ? "the schema is up to date (\(to))" : "migrated from \(from) to \(to)")
-            if let rest = outcome.rest { Terminal.say(rest) }
+            Terminal.print(from == to ? "the schema is up to date (\(to))" : "migrated from \(from) to \(to)")
+            if let rest = outcome.rest { Terminal.print(rest) }
         }
     }
 
-    private static func say(_ wait: MigrationError) {
-        Terminal.complain("posthouse: \(wait); waiting until they have ended")
+    private static func reportWait(_ wait: MigrationError) {
+        Terminal.printToStandardError("posthouse: \(wait); waiting until they have ended")
     }
 }
 

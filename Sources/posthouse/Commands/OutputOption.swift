@@ -10,9 +10,9 @@ struct OutputOption: ParsableArguments {
 
 extension Terminal {
     /// Prints one JSON object. A terminal gets it without characters that would move its cursor.
-    static func say(_ members: (inout JSONWriter) -> Void) {
+    static func print(_ members: (inout JSONWriter) -> Void) {
         let text = String(decoding: JSONWriter.object(members), as: UTF8.self)
-        say(isOutput ? PlainText.harmlessJSON(text) : text)
+        print(isOutput ? PlainText.harmlessJSON(text) : text)
     }
 }
 

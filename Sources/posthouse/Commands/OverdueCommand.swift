@@ -37,10 +37,12 @@ struct OverdueCommand: AsyncParsableCommand {
             let page = try await OverduePurchase.read(
                 source: source, environment: environment, after: after.flatMap { LookupCursor(written: $0) },
                 limit: limit, leeways: Leeways(configuration.sources), from: pool)
-            if output.json { return Terminal.say { write(page, into: &$0) } }
-            guard !page.entries.isEmpty else { return Terminal.complain("no purchase is overdue") }
-            Terminal.say(table(page.entries))
-            if let next = page.next { Terminal.complain("the first \(limit); go on with --after \(next.written)") }
+            if output.json { return Terminal.print { write(page, into: &$0) } }
+            guard !page.entries.isEmpty else { return Terminal.printToStandardError("no purchase is overdue") }
+            Terminal.print(table(page.entries))
+            if let next = page.next {
+                Terminal.printToStandardError("the first \(limit); go on with --after \(next.written)")
+            }
         }
     }
 

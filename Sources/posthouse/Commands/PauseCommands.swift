@@ -37,13 +37,13 @@ private func setPause(
         case .unknown: throw names.unknown(name)
         }
         if output.json {
-            return Terminal.say { json in
+            return Terminal.print { json in
                 json.member("integration", name)
                 json.member("paused", isPaused)
                 json.member("changed", isChanged)
             }
         }
         let word = isPaused ? "paused" : "running"
-        Terminal.say(isChanged ? "\(name) is \(word) now" : "\(name) was \(word) already")
+        Terminal.print(isChanged ? "\(name) is \(word) now" : "\(name) was \(word) already")
     }
 }

@@ -27,11 +27,11 @@ struct ListQuarantine: AsyncParsableCommand {
         try await LedgerCommand.run(file) { _, pool in
             let rows = try await Quarantine.all(in: pool)
             if output.json {
-                return Terminal.say { json in
+                return Terminal.print { json in
                     json.member("quarantine", objects: rows) { QuarantineText.write($0, into: &$1) }
                 }
             }
-            guard !rows.isEmpty else { return Terminal.complain("nothing is in quarantine") }
+            guard !rows.isEmpty else { return Terminal.printToStandardError("nothing is in quarantine") }
             var table = Table([
                 .init(title: "ID", isNumber: true), .init(title: "RECEIVED"), .init(title: "SOURCE", shrinksTo: 8),
                 .init(title: "BYTES", isNumber: true, dropsFirst: 1), .init(title: "REASON", shrinksTo: 20),
@@ -42,7 +42,7 @@ struct ListQuarantine: AsyncParsableCommand {
                     .init(row.reason),
                 ]
             }
-            Terminal.say(table)
+            Terminal.print(table)
         }
     }
 }
@@ -67,7 +67,7 @@ struct ShowQuarantine: AsyncParsableCommand {
             let open = configuration.openings[row.source]
             let decoded = open?(body, answer)
             if output.json {
-                return Terminal.say { json in
+                return Terminal.print { json in
                     QuarantineText.write(row, into: &json)
                     if open != nil { json.member("decoded", raw: decoded) }
                     json.member("body", String(decoding: body, as: UTF8.self))
@@ -75,12 +75,13 @@ struct ShowQuarantine: AsyncParsableCommand {
                     if let answer { json.member("answer", String(decoding: answer, as: UTF8.self)) }
                 }
             }
-            Terminal.complain("\(row.id) of \(row.source), received \(row.receivedAt.iso8601): \(row.reason)")
+            Terminal.printToStandardError(
+                "\(row.id) of \(row.source), received \(row.receivedAt.iso8601): \(row.reason)")
             if let decoded, !original {
-                Terminal.complain("sealed in \(body.count) bytes, which --original shows")
-                Terminal.say(decoded)
+                Terminal.printToStandardError("sealed in \(body.count) bytes, which --original shows")
+                Terminal.print(decoded)
             } else {
-                Terminal.say(body)
+                Terminal.print(body)
             }
         }
     }
@@ -112,7 +113,7 @@ struct RetryQuarantine: AsyncParsableCommand {
             let (results, lost) = try await QuarantineRetry.with(configuration, pool) { await $0.run(wanted) }
             if !results.isEmpty || output.json { report(results) }
             if let lost { throw lost }
-            if wanted.isEmpty, all, !output.json { Terminal.complain("nothing is in quarantine") }
+            if wanted.isEmpty, all, !output.json { Terminal.printToStandardError("nothing is in quarantine") }
             let unknown = ids.filter { !known.contains($0) }
             if !unknown.isEmpty { throw QuarantineText.unknown(unknown) }
             if results.contains(where: { !$0.result.isGone }) { throw ExitCode.failure }
@@ -121,7 +122,7 @@ struct RetryQuarantine: AsyncParsableCommand {
 
     private func report(_ results: [QuarantineRetry.Retried]) {
         if output.json {
-            return Terminal.say { json in
+            return Terminal.print { json in
                 json.member("retried", objects: results) { retried, json in
                     json.member("id", retried.id)
                     json.member("result", retried.result.word)
@@ -130,7 +131,9 @@ struct RetryQuarantine: AsyncParsableCommand {
                 }
             }
         }
-        for (id, result) in results { Terminal.say(PlainText.harmless("\(id) \(result.word): \(result.explanation)")) }
+        for (id, result) in results {
+            Terminal.print(PlainText.harmless("\(id) \(result.word): \(result.explanation)"))
+        }
     }
 }
 
@@ -165,15 +168,15 @@ struct DiscardQuarantine: AsyncParsableCommand {
 
     private func report(_ gone: [Int64]) {
         if output.json {
-            return Terminal.say { json in
+            return Terminal.print { json in
                 json.member("dry_run", dryRun)
                 json.key("discarded")
                 json.array { json in for id in gone { json.integer(id) } }
             }
         }
-        guard !gone.isEmpty else { return all ? Terminal.complain("nothing is in quarantine") : () }
+        guard !gone.isEmpty else { return all ? Terminal.printToStandardError("nothing is in quarantine") : () }
         let list = gone.map(String.init).joined(separator: ", ")
-        Terminal.say("\(gone.count) \(dryRun ? "would be discarded" : "discarded"): \(list)")
+        Terminal.print("\(gone.count) \(dryRun ? "would be discarded" : "discarded"): \(list)")
     }
 }
 

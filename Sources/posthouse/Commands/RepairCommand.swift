@@ -62,12 +62,12 @@ struct RepairCommand: AsyncParsableCommand {
             throw OperatorError("no purchase \(name) is known; posthouse trace shows those of a transaction or a user")
         }
         if output.json {
-            Terminal.say { json in
+            Terminal.print { json in
                 json.member("dry_run", dryRun)
                 json.member("purchases", objects: reports) { RepairText.write($0, into: &$1) }
             }
         } else {
-            for report in reports { Terminal.say(RepairText.render(report, isDry: dryRun)) }
+            for report in reports { Terminal.print(RepairText.render(report, isDry: dryRun)) }
         }
         if reports.contains(where: \.isImpossible) { throw ExitCode.failure }
     }
@@ -81,7 +81,7 @@ struct RepairCommand: AsyncParsableCommand {
                 summary.add(outcome, of: id)
                 if let text = RepairText.render(outcome, of: id, isDry: dryRun), !output.json {
                     Terminal.showStage(nil)
-                    Terminal.say(text)
+                    Terminal.print(text)
                 }
             }
             last = page.last
@@ -89,9 +89,9 @@ struct RepairCommand: AsyncParsableCommand {
         }
         Terminal.showStage(nil)
         if output.json {
-            Terminal.say { summary.write(isDry: dryRun, into: &$0) }
+            Terminal.print { summary.write(isDry: dryRun, into: &$0) }
         } else {
-            Terminal.say(summary.text(isDry: dryRun))
+            Terminal.print(summary.text(isDry: dryRun))
         }
         if summary.impossible > 0 || summary.failed > 0 { throw ExitCode.failure }
     }

@@ -82,7 +82,7 @@ struct ReplayCommand: AsyncParsableCommand {
         let total = found.reduce(0) { $0 + $1.count }
         let waiting = counts.values.reduce(0) { $0 + $1.waiting }
         if output.json {
-            return Terminal.say { json in
+            return Terminal.print { json in
                 json.member("dry_run", dryRun)
                 json.member("found", total)
                 json.member("waiting", waiting)
@@ -91,16 +91,16 @@ struct ReplayCommand: AsyncParsableCommand {
                 json.object { json in for (name, count) in found { json.member(name, count) } }
             }
         }
-        guard total > 0 else { return Terminal.say("nothing matches: nothing is replayed") }
+        guard total > 0 else { return Terminal.print("nothing matches: nothing is replayed") }
         func text(_ parts: [(name: String, count: Int)]) -> String {
             parts.map { "\($0.name) \($0.count)" }.joined(separator: ", ")
         }
         let already = waiting > 0 ? "; \(waiting) wait to be delivered already" : ""
         if dryRun {
-            return Terminal.say(
+            return Terminal.print(
                 "\(total - waiting) would be replayed: \(text(byName { $0.found - $0.waiting }))\(already)")
         }
-        Terminal.say("\(queued) put into the queue of \(total) found: \(text(found))\(already)")
+        Terminal.print("\(queued) put into the queue of \(total) found: \(text(found))\(already)")
     }
 }
 

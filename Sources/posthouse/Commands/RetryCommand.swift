@@ -52,7 +52,7 @@ struct RetryCommand: AsyncParsableCommand {
     private func report(_ retry: Retry, _ paused: Set<Int32>, _ names: NamedIntegrations) {
         let waiting = retry.waiting
         if output.json {
-            return Terminal.say { json in
+            return Terminal.print { json in
                 json.member("made_due", retry.made.values.reduce(0, +))
                 json.key("integrations")
                 json.array { json in
@@ -68,14 +68,14 @@ struct RetryCommand: AsyncParsableCommand {
                 }
             }
         }
-        guard !waiting.isEmpty else { return Terminal.say("nothing waits\(name.map { " for \($0)" } ?? "")") }
+        guard !waiting.isEmpty else { return Terminal.print("nothing waits\(name.map { " for \($0)" } ?? "")") }
         for one in waiting {
             let name = names.name(of: one.integration)
             var parts = ["\(retry.made[one.integration] ?? 0) due now"]
             if one.due > 0 { parts.append("\(one.due) already") }
             if one.blocked > 0 { parts.append("\(one.blocked) are blocked by others of their purchases") }
             let rest = paused.contains(one.integration) ? "; it is paused until posthouse resume \(name)" : ""
-            Terminal.say("\(name): \(parts.joined(separator: ", "))\(rest)")
+            Terminal.print("\(name): \(parts.joined(separator: ", "))\(rest)")
         }
     }
 }

@@ -133,8 +133,8 @@ struct SendCommand: AsyncParsableCommand {
             let body = try sample(adapter)
             if print {
                 // Standard output is the body's.
-                if !canSign { Terminal.complain("the body alone, without a proof: \(Self.unsigned)") }
-                return Terminal.say(String(decoding: body, as: UTF8.self))
+                if !canSign { Terminal.printToStandardError("the body alone, without a proof: \(Self.unsigned)") }
+                return Terminal.print(String(decoding: body, as: UTF8.self))
             }
             var headers: [(String, String)] = []
             if let secretFile {
@@ -157,7 +157,8 @@ struct SendCommand: AsyncParsableCommand {
         guard let chain else { return adapter.sample(request) }
         let signing = try SampleChain(in: chain)
         // Standard output is the body's with --print.
-        Terminal.complain("\(signing.isNew ? "made" : "found") the certificates in \(chain): \(signing.roots)")
+        Terminal.printToStandardError(
+            "\(signing.isNew ? "made" : "found") the certificates in \(chain): \(signing.roots)")
         return try adapter.signedSample(request, with: signing.chain, bundleID: bundleID)
     }
 
@@ -200,7 +201,7 @@ struct SendCommand: AsyncParsableCommand {
                 let hint = answer.status == 401 ? "; are \(proof) those of the source?" : ""
                 throw OperatorError("\(event) was answered \(answer.status): \(text)\(hint)")
             }
-            Terminal.say(PlainText.harmless("\(event) was answered 200\(remark)"))
+            Terminal.print(PlainText.harmless("\(event) was answered 200\(remark)"))
         } catch let failure as RequestFailure {
             throw OperatorError("\(endpoint.shown): \(failure.explanation)", code: Exit.unavailable)
         }

@@ -20,13 +20,13 @@ struct ServeCommand: AsyncParsableCommand {
         signal(SIGPIPE, SIG_IGN)
         let outcome = ConfigurationFile.load(path: file.path, purpose: .serve, libraries: .ofDaemon)
         guard let configuration = outcome.configuration, outcome.errors.isEmpty else {
-            if !Terminal.errorIsJournal { Terminal.complain(outcome) }
+            if !Terminal.errorIsJournal { Terminal.printToStandardError(outcome) }
             Self.logFailure(outcome.errorLine, .detected(format: nil))
             throw Exit.configuration
         }
         let destination = Observatory.Destination.detected(format: configuration.journal.format)
         func report(_ reason: String) {
-            if !Terminal.errorIsJournal { Terminal.complain("posthouse: \(reason)") }
+            if !Terminal.errorIsJournal { Terminal.printToStandardError("posthouse: \(reason)") }
             Self.logFailure(reason, destination)
         }
         try await Terminal.reporting(by: report) { try await serve(configuration, destination) }

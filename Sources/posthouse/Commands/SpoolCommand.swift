@@ -36,9 +36,9 @@ struct ListSpool: AsyncParsableCommand {
         try await Terminal.reporting {
             let waiting = SpoolState(configuration, of: file.path)
             guard waiting.isVisible else { throw SpoolState.unreadable(configuration) }
-            for former in waiting.former { Terminal.complain(former.remark) }
+            for former in waiting.former { Terminal.printToStandardError(former.remark) }
             if output.json {
-                return Terminal.say { json in
+                return Terminal.print { json in
                     json.member("directory", configuration.spool.directory)
                     json.member("spool", objects: waiting.files) { file, json in
                         json.member("file", file.relativePath)
@@ -52,11 +52,12 @@ struct ListSpool: AsyncParsableCommand {
                 }
             }
             for folder in waiting.unreadable {
-                Terminal.complain("folder \(folder) cannot be read by this user: what waits there is not shown")
+                Terminal.printToStandardError(
+                    "folder \(folder) cannot be read by this user: what waits there is not shown")
             }
-            for name in waiting.damaged { Terminal.complain("damaged, not recorded: \(name)") }
+            for name in waiting.damaged { Terminal.printToStandardError("damaged, not recorded: \(name)") }
             guard !waiting.files.isEmpty else {
-                if waiting.unreadable.isEmpty { Terminal.complain("nothing waits in the spool") }
+                if waiting.unreadable.isEmpty { Terminal.printToStandardError("nothing waits in the spool") }
                 return
             }
             var table = Table([
@@ -69,7 +70,7 @@ struct ListSpool: AsyncParsableCommand {
                     .init(file.relativePath),
                 ]
             }
-            Terminal.say(table)
+            Terminal.print(table)
         }
     }
 }
@@ -99,18 +100,19 @@ struct ShowSpool: AsyncParsableCommand {
             }
             do throws(SpooledWebhook.Damage) {
                 let webhook = try SpooledWebhook(file: bytes)
-                if output.json { return Terminal.say { write(webhook, into: &$0) } }
-                Terminal.complain("\(name) of \(webhook.source), received \(readableTime(webhook.receivedAt))")
+                if output.json { return Terminal.print { write(webhook, into: &$0) } }
+                Terminal.printToStandardError(
+                    "\(name) of \(webhook.source), received \(readableTime(webhook.receivedAt))")
                 for header in webhook.headers {
-                    Terminal.complain(PlainText.harmless("\(header.name): \(header.value)"))
+                    Terminal.printToStandardError(PlainText.harmless("\(header.name): \(header.value)"))
                 }
-                Terminal.say(webhook.body)
+                Terminal.print(webhook.body)
             } catch {
                 if output.json {
                     throw OperatorError("\(name) cannot be read: \(error); without --json it is shown as it is")
                 }
-                Terminal.complain("\(name) cannot be read: \(error); this is the file as it is")
-                Terminal.say(bytes)
+                Terminal.printToStandardError("\(name) cannot be read: \(error); this is the file as it is")
+                Terminal.print(bytes)
             }
         }
     }
@@ -161,7 +163,7 @@ struct RecordSpool: AsyncParsableCommand {
         try await LedgerCommand.run(file, requiresDurability: true) { configuration, pool in
             let before = SpoolState(configuration, of: file.path)
             guard before.isVisible else { throw SpoolState.unreadable(configuration) }
-            for former in before.former { Terminal.complain(former.remark) }
+            for former in before.former { Terminal.printToStandardError(former.remark) }
             try Self.refuseIfForeign(configuration.spool.directory)
             if !before.files.isEmpty {
                 try SpoolLedger.claim(configuration.spool.directory, for: try await LedgerMark.read(from: pool))
@@ -170,7 +172,7 @@ struct RecordSpool: AsyncParsableCommand {
             // A daemon may have died meanwhile, so that more of them are in `mine`.
             let others = max(0, before.files.count - mine)
             if output.json {
-                Terminal.say { json in
+                Terminal.print { json in
                     json.member("recorded", objects: results) { recorded, json in
                         json.member("file", recorded.file)
                         json.member("result", recorded.result)
@@ -182,7 +184,8 @@ struct RecordSpool: AsyncParsableCommand {
                 report(results, others)
             }
             for folder in before.unreadable {
-                Terminal.complain("folder \(folder) cannot be read by this user: what waits there is not recorded")
+                Terminal.printToStandardError(
+                    "folder \(folder) cannot be read by this user: what waits there is not recorded")
             }
             let isLeft = results.count < mine || results.contains { !$0.isGone }
             if isLeft || !before.unreadable.isEmpty || !before.former.isEmpty {
@@ -217,12 +220,13 @@ struct RecordSpool: AsyncParsableCommand {
 
     private func report(_ results: [Recorded], _ others: Int) {
         for result in results {
-            Terminal.say(PlainText.harmless("\(result.file) \(result.result): \(result.explanation)"))
+            Terminal.print(PlainText.harmless("\(result.file) \(result.result): \(result.explanation)"))
         }
         if others > 0 {
-            Terminal.complain("\(others) wait in folders of running daemons, which record them by themselves")
+            Terminal.printToStandardError(
+                "\(others) wait in folders of running daemons, which record them by themselves")
         }
-        if results.isEmpty, others == 0 { Terminal.complain("nothing waits in the spool") }
+        if results.isEmpty, others == 0 { Terminal.printToStandardError("nothing waits in the spool") }
     }
 
     /// - Returns: how many wait in folders that no daemon has, and what became of each that could be read.
@@ -234,7 +238,7 @@ struct RecordSpool: AsyncParsableCommand {
             directory: configuration.spool.directory, bytesMax: configuration.spool.bytesMax, now: ThisProcess.now
         ) { observation in
             switch observation {
-            case .spoolDamaged, .warning: Terminal.complain(JournalEntry(observation).message)
+            case .spoolDamaged, .warning: Terminal.printToStandardError(JournalEntry(observation).message)
             default: break
             }
         }

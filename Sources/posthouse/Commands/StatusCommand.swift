@@ -50,14 +50,14 @@ struct StatusCommand: AsyncParsableCommand {
                 show(try await read())
             } catch let error as DatabaseError where error.isConnectionLevel {
                 // Tries again, because an operator who watches a restart wants to see its end.
-                Terminal.complain("the database does not answer, trying again: \(error)")
+                Terminal.printToStandardError("the database does not answer, trying again: \(error)")
             }
         }
     }
 
     private func show(_ text: StatusText) {
-        if output.json { return Terminal.say { text.write(into: &$0) } }
-        if watch, Terminal.isOutput { Terminal.say("\u{1B}[H\u{1B}[2J\(text.status.at.iso8601)") }
-        Terminal.say(text.page)
+        if output.json { return Terminal.print { text.write(into: &$0) } }
+        if watch, Terminal.isOutput { Terminal.print("\u{1B}[H\u{1B}[2J\(text.status.at.iso8601)") }
+        Terminal.print(text.page)
     }
 }

@@ -126,5 +126,5 @@ extension Terminal {
     /// The least width that a sentence is broken to.
     private static let leastWidth = 20
 
-    static func say(_ table: Table) { say(table.render(width: width, coloured: outputIsColoured)) }
+    static func print(_ table: Table) { print(table.render(width: width, coloured: outputIsColoured)) }
 }

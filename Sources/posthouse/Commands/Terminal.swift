@@ -13,37 +13,38 @@ enum Terminal {
     /// Standard error leads to the journal, as it does under systemd.
     static let errorIsJournal = JournalStream.isJournal(descriptor: STDERR_FILENO)
 
-    static func say(_ text: String) { put(text.hasSuffix("\n") ? text : text + "\n", STDOUT_FILENO) }
+    static func print(_ text: String) { put(text.hasSuffix("\n") ? text : text + "\n", STDOUT_FILENO) }
 
     /// Prints bytes unchanged, without adding an end of line. A terminal gets them as lines, without characters that
     /// would move its cursor.
-    static func say(_ bytes: [UInt8]) {
+    static func print(_ bytes: [UInt8]) {
         guard isOutput else { return put(bytes, STDOUT_FILENO) }
         let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
-        say(lines.map { PlainText.harmless(String($0)) }.joined(separator: "\n"))
+        print(lines.map { PlainText.harmless(String($0)) }.joined(separator: "\n"))
     }
 
-    static func complain(_ text: String) { put(text.hasSuffix("\n") ? text : text + "\n", STDERR_FILENO) }
+    static func printToStandardError(_ text: String) { put(text.hasSuffix("\n") ? text : text + "\n", STDERR_FILENO) }
 
     /// Prints a finding. In the journal each line gets its priority (sd-daemon(3)), so that `journalctl -p warning`
     /// shows it.
-    static func complain(_ text: String, _ severity: Diagnostic.Severity) {
-        guard errorIsJournal else { return complain(text) }
+    static func printToStandardError(_ text: String, _ severity: Diagnostic.Severity) {
+        guard errorIsJournal else { return printToStandardError(text) }
         let priority = severity == .error ? JournalEntry.Priority.error : .warning
-        complain(text.split(separator: "\n").map { "<\(priority.rawValue)>\($0)" }.joined(separator: "\n"))
+        printToStandardError(text.split(separator: "\n").map { "<\(priority.rawValue)>\($0)" }.joined(separator: "\n"))
     }
 
     /// Prints all errors and warnings of a configuration, warnings that were found elsewhere, and how many they are.
-    static func complain(_ outcome: LoadOutcome, and others: [String] = []) {
+    static func printToStandardError(_ outcome: LoadOutcome, and others: [String] = []) {
         guard errorIsJournal else { return put(outcome.render(coloured: errorIsColoured, and: others), STDERR_FILENO) }
-        for diagnostic in outcome.diagnostics { complain(diagnostic.render(), diagnostic.severity) }
-        for warning in others { complain(warning, .warning) }
+        for diagnostic in outcome.diagnostics { printToStandardError(diagnostic.render(), diagnostic.severity) }
+        for warning in others { printToStandardError(warning, .warning) }
     }
 
     /// Runs a command's body. An error goes to `report`, which by default prints it after the program's name, and
     /// becomes the command's exit code.
     static func reporting(
-        by report: (String) -> Void = { complain("posthouse: \($0)", .error) }, _ body: () async throws -> Void
+        by report: (String) -> Void = { printToStandardError("posthouse: \($0)", .error) },
+        _ body: () async throws -> Void
     ) async throws {
         do {
             try await body()
@@ -93,7 +94,7 @@ enum Terminal {
             signal(SIGPIPE, SIG_DFL)
             raise(SIGPIPE)
         }
-        complain("posthouse: standard output cannot be written: \(String(cString: strerror(error)))")
+        printToStandardError("posthouse: standard output cannot be written: \(String(cString: strerror(error)))")
         _exit(ExitCode.failure.rawValue)
     }
 

@@ -44,14 +44,14 @@ struct TestCommand: AsyncParsableCommand {
             var results: [TestResult] = []
             for one in running {
                 let result = await one.result()
-                if !output.json { Terminal.say(result.line) }
+                if !output.json { Terminal.print(result.line) }
                 results.append(result)
             }
             names.close()
             if output.json {
                 write(results)
             } else {
-                Terminal.complain("sent past queue and breaker: nothing is stored, nothing is retried")
+                Terminal.printToStandardError("sent past queue and breaker: nothing is stored, nothing is retried")
             }
             guard results.allSatisfy(\.isAccepted) else { throw ExitCode.failure }
         }
@@ -84,7 +84,7 @@ struct TestCommand: AsyncParsableCommand {
     }
 
     private func write(_ results: [TestResult]) {
-        Terminal.say { json in
+        Terminal.print { json in
             if all {
                 json.member("integrations", objects: results) { $0.write(into: &$1) }
             } else {

@@ -42,11 +42,12 @@ struct TraceCommand: AsyncParsableCommand {
                 throw OperatorError("no webhook \(what) is stored; posthouse events shows those that are")
             }
             if output.json {
-                Terminal.say { TraceJSON.write(trace, handle.id, into: &$0) }
+                Terminal.print { TraceJSON.write(trace, handle.id, into: &$0) }
             } else {
-                Terminal.say(TraceText.render(trace, id: handle.id))
+                Terminal.print(TraceText.render(trace, id: handle.id))
                 if trace.isCut {
-                    Terminal.complain("not all is shown, the newest is; posthouse events and deliveries list the rest")
+                    Terminal.printToStandardError(
+                        "not all is shown, the newest is; posthouse events and deliveries list the rest")
                 }
             }
         }
