@@ -2,16 +2,16 @@ package import Vocabulary
 
 extension JournalEntry {
     package init(_ observation: Observation) {
-        happening = Happening(observation)
-        priority = Self.priority(of: happening)
+        kind = JournalEntryKind(observation)
+        priority = Self.priority(of: kind)
         message = PlainText.harmless(Self.message(for: observation))
         fields = Self.fields(for: observation)
     }
 
     /// Info is normal operation; notice is a change worth seeing; warning heals by itself or can wait; error needs a
     /// person, or says that this daemon could not do its work for a time.
-    private static func priority(of happening: Happening) -> Priority {
-        switch happening {
+    private static func priority(of kind: JournalEntryKind) -> Priority {
+        switch kind {
         case .eventRecorded, .eventDuplicate, .eventsRecorded, .transferResolved, .deliveryAccepted,
             .deliveriesAccepted:
             .info
@@ -123,7 +123,7 @@ extension JournalEntry {
         let measure = "(\(answer)\(trail.latencyMilliseconds) ms, attempt \(trail.attempt))"
         let failure = trail.failure ?? (trail.httpStatus.map { "HTTP \($0)" } ?? "no reason known")
         let end = ending(trail.transaction)
-        return switch Happening(.attempt(trail)) {
+        return switch JournalEntryKind(.attempt(trail)) {
         case .deliveryAccepted: "delivered \(subject) \(measure)\(end)"
         case .deliveryDead: "dead letter \(subject) \(measure)\(end): \(failure)"
         case .deliveryPaused: "paused \(subject) \(measure)\(end): \(failure)"

@@ -30,7 +30,7 @@ package struct JournalEntry: Sendable, Equatable {
         var isNumber = false
     }
 
-    package let happening: Happening
+    package let kind: JournalEntryKind
     package let priority: Priority
     /// One line that a person can read, without unsafe characters.
     package let message: String
@@ -41,7 +41,7 @@ package struct JournalEntry: Sendable, Equatable {
         var record = JournalRecord()
         record.append("MESSAGE", message)
         record.append("PRIORITY", String(priority.rawValue))
-        record.append("MESSAGE_ID", happening.messageID)
+        record.append("MESSAGE_ID", kind.messageID)
         record.append("SYSLOG_IDENTIFIER", "posthouse")
         for field in fields { record.append("POSTHOUSE_" + field.name, field.value) }
         return record
@@ -59,7 +59,7 @@ package struct JournalEntry: Sendable, Equatable {
     package func json(at time: Timestamp) -> String {
         var line = "{\"time\":\"\(readable(time))\",\"level\":\"\(priority.level)\""
         line += ",\"message\":\(PlainText.jsonString(message)),\"priority\":\(priority.rawValue)"
-        line += ",\"message_id\":\"\(happening.messageID)\",\"syslog_identifier\":\"posthouse\""
+        line += ",\"message_id\":\"\(kind.messageID)\",\"syslog_identifier\":\"posthouse\""
         for field in fields {
             let value = field.isNumber ? field.value : PlainText.jsonString(field.value)
             line += ",\"posthouse_\(field.name.lowercased())\":\(value)"

@@ -6,7 +6,7 @@ import Vocabulary
 
 @Suite struct CatalogueTests {
     @Test func everyKindHasAnIDOfItsOwn() {
-        let ids = Happening.allCases.map(\.messageID)
+        let ids = JournalEntryKind.allCases.map(\.messageID)
         #expect(Set(ids).count == ids.count)
         for id in ids {
             #expect(id.count == 32 && Identifier(hex: id)?.hex == id)
@@ -14,9 +14,9 @@ import Vocabulary
     }
 
     @Test func everyObservationIsOfAnotherKind() {
-        let kinds = everyObservation.map { Happening($0) }
+        let kinds = everyObservation.map { JournalEntryKind($0) }
         #expect(kinds.count == Set(kinds).count)
-        #expect(Set(kinds) == Set(Happening.allCases))
+        #expect(Set(kinds) == Set(JournalEntryKind.allCases))
     }
 
     private static func catalogue() throws -> String {
@@ -46,7 +46,7 @@ import Vocabulary
                 entries[current]?.append(line)
             }
         }
-        #expect(Set(entries.keys) == Set(Happening.allCases.map(\.messageID)))
+        #expect(Set(entries.keys) == Set(JournalEntryKind.allCases.map(\.messageID)))
         for (id, lines) in entries {
             #expect(lines.contains { $0.hasPrefix("Subject: ") }, "\(id) has no subject")
             #expect(lines.contains { $0.hasPrefix("What to do: ") }, "\(id) does not say what to do")
@@ -60,7 +60,7 @@ import Vocabulary
         let text = try Self.catalogue()
         let fields = Dictionary(
             (everyObservation + bareObservations).map {
-                (Happening($0).messageID, Set(JournalEntry($0).fields.map { "POSTHOUSE_" + $0.name }))
+                (JournalEntryKind($0).messageID, Set(JournalEntry($0).fields.map { "POSTHOUSE_" + $0.name }))
             }, uniquingKeysWith: { $0.intersection($1) })
         for entry in text.components(separatedBy: "\n-- ").dropFirst() {
             let id = String(entry.prefix(32))

@@ -108,7 +108,7 @@ import Vocabulary
     @Test func theRecordHasWhatJournaldNeeds() {
         let text = String(decoding: JournalEntry(.databaseRecovered).record.bytes, as: UTF8.self)
         #expect(
-            text == "MESSAGE=database is backPRIORITY=5MESSAGE_ID=\(Happening.databaseRecovered.messageID)"
+            text == "MESSAGE=database is backPRIORITY=5MESSAGE_ID=\(JournalEntryKind.databaseRecovered.messageID)"
                 + "SYSLOG_IDENTIFIER=posthouse")
     }
 }

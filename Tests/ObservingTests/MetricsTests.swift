@@ -13,7 +13,7 @@ import Vocabulary
         ).text
     }
 
-    @Test func everyHappeningIsCountedUnderItsName() {
+    @Test func everyObservationIsCountedUnderItsName() {
         let metrics = Metrics()
         everyObservation.forEach(metrics.count)
         let lines = Set(page(metrics).components(separatedBy: "\n"))

@@ -28,7 +28,7 @@ import Vocabulary
             now: { Timestamp(milliseconds: 1_000) }, sink: { sink.take($0) })
     }
 
-    @Test func aHappeningIsBothWrittenAndCounted() throws {
+    @Test func anObservationIsBothWrittenAndCounted() throws {
         let sink = Sink()
         let observatory = try observatory(sink)
         let observer = observatory.observer

@@ -3,7 +3,7 @@ internal import Vocabulary
 /// The kinds of journal entry, each with its own MESSAGE_ID: what `journalctl MESSAGE_ID=…` selects and what
 /// deploy/posthouse.catalog explains under `journalctl -x`. The ids are random (sd-id128(3)) and a contract: an id is
 /// never changed and never used for another kind.
-package enum Happening: String, CaseIterable, Sendable {
+package enum JournalEntryKind: String, CaseIterable, Sendable {
     case eventRecorded = "cf79f84822be429e8c1d453755142609"
     case eventDuplicate = "3d56306afd7642779897abe4939b6cce"
     case eventsRecorded = "d9b6fb7b343746b6b6a3f72a4150af6b"
@@ -54,7 +54,7 @@ package enum Happening: String, CaseIterable, Sendable {
     package var messageID: String { rawValue }
 }
 
-extension Happening {
+extension JournalEntryKind {
     /// The kind of an observation. Attempts have one for each way they can end.
     init(_ observation: Observation) {
         switch observation {
