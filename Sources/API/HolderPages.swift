@@ -107,7 +107,7 @@ extension JSONWriter {
         }
     }
 
-    mutating func write(_ event: PastEvent) {
+    mutating func write(_ event: HistoryEntry) {
         member("event_id", event.eventID)
         member("event_name", event.name)
         member("type", event.type)
@@ -123,7 +123,7 @@ extension JSONWriter {
         member("transfers", objects: event.transfers) { $1.write($0) }
     }
 
-    mutating func write(_ transfer: PassedPurchase) {
+    mutating func write(_ transfer: TransferEntry) {
         member("id", transfer.id.transferID)
         member("source", transfer.scope.source)
         member("environment", transfer.scope.environment)

@@ -158,7 +158,7 @@ struct NamelessTests {
                 let begun = Array(order.prefix(length))
                 let converted = TransferResolution.oneTime(state(begun, .subscription)).state
                 let (now, expected) = (Timeline(converted), Timeline(state(begun, .oneTime)))
-                #expect(now.access == expected.access && now.passings.isEmpty)
+                #expect(now.access == expected.access && now.transfers.isEmpty)
                 #expect(converted.nameless == state(begun, .oneTime).nameless)
                 #expect(converted.names == state(begun, .oneTime).names)
             }

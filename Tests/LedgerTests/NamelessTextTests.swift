@@ -136,7 +136,7 @@ struct NamelessTextTests {
         let renamed = state.renaming(ids)
         #expect(renamed.holders == [.user("x1"), .anonymous("x2")])
         #expect(Timeline(renamed).access[.user("x1")] == Timeline(state).access[user])
-        #expect(Timeline(renamed).passings.map(\.at) == Timeline(state).passings.map(\.at))
+        #expect(Timeline(renamed).transfers.map(\.at) == Timeline(state).transfers.map(\.at))
         #expect(try PurchaseState(bytes: renamed.bytes) == renamed)
     }
 

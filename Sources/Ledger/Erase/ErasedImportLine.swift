@@ -32,7 +32,7 @@ extension ImportLine {
         case .purchase(var stated):
             stated.links = stated.links.map { name(.anonymous($0)).id }
             stated.transfers = stated.transfers.map {
-                Passed(from: name($0.from), to: name($0.to), ordinal: $0.ordinal)
+                TransferCount(from: name($0.from), to: name($0.to), ordinal: $0.ordinal)
             }
             if let history = stated.history, let state = try? PurchaseState(bytes: history.state) {
                 let isNamed = !state.holders.isDisjoint(with: standIns.keys)

@@ -7,7 +7,7 @@ struct ExportPage: Sendable {
     let transactions: [ExportStatements.Transacted]
     let said: [ExportStatements.Said]
     let tokens: [ExportStatements.Token]
-    let transfers: [ExportStatements.Passed]
+    let transfers: [ExportStatements.TransferCount]
 
     /// A line with all that is known of who had the purchase, then one for each transaction.
     /// - Returns: the lines, and the number of purchases of which only the newest word is among them.
@@ -58,7 +58,7 @@ struct ExportPage: Sendable {
     /// What each holder was last stated to have, and the numbers of transfers with the first.
     private func words(
         _ purchase: ExportStatements.Bought, _ holders: [ExportStatements.HolderRow],
-        _ newest: ExportStatements.Transacted?, _ transfers: [ExportStatements.Passed]
+        _ newest: ExportStatements.Transacted?, _ transfers: [ExportStatements.TransferCount]
     ) -> [ImportLine] {
         holders.enumerated().map { index, held in
             var stated = ImportLine.Stated(purchase: purchase.purchase, isActive: held.isActive)
@@ -66,7 +66,8 @@ struct ExportPage: Sendable {
             if statedAt != held.asOf { stated.statedAt = statedAt }
             if index == 0 {
                 stated.transfers = transfers.map {
-                    ImportLine.Passed(from: $0.from, to: $0.to, ordinal: min(Int($0.ordinal), Limits.importOrdinalMax))
+                    ImportLine.TransferCount(
+                        from: $0.from, to: $0.to, ordinal: min(Int($0.ordinal), Limits.importOrdinalMax))
                 }
             }
             if held.isActive, let newest { stated.name(newest) }

@@ -137,23 +137,23 @@ enum ExportStatements {
             ORDER BY token OFFSET 0) AS t
         """, row: Token.init)
 
-    struct Passed: Sendable {
+    struct TransferCount: Sendable {
         let purchase: Identifier
         let from: Holder
         let to: Holder
         let ordinal: Int32
     }
 
-    private static func passed(purchase: Identifier, from: String, to: String, ordinal: Int32) -> Passed {
-        Passed(purchase: purchase, from: Holder(column: from), to: Holder(column: to), ordinal: ordinal)
+    private static func transfer(purchase: Identifier, from: String, to: String, ordinal: Int32) -> TransferCount {
+        TransferCount(purchase: purchase, from: Holder(column: from), to: Holder(column: to), ordinal: ordinal)
     }
 
-    static let transfers = Statement<[Identifier], Passed>(
+    static let transfers = Statement<[Identifier], TransferCount>(
         "export_transfers",
         """
         SELECT purchase, from_holder, to_holder, max(ordinal) FROM transfers WHERE purchase = ANY ($1)
         GROUP BY purchase, from_holder, to_holder ORDER BY purchase, from_holder, to_holder
-        """, row: passed)
+        """, row: transfer)
 
     /// The key of a link, after which a page begins.
     struct LinkCursor: Sendable {

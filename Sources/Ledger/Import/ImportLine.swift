@@ -24,7 +24,7 @@ package struct ImportLine: Sendable, Equatable {
         package var statedAt: Timestamp?
         /// Anonymous ids that are the holder, who is a user.
         package var links: [String] = []
-        package var transfers: [Passed] = []
+        package var transfers: [TransferCount] = []
         /// All that a ledger knew of who had it. The line then says nothing else of that: `isActive` and the line's end
         /// are for whoever else reads it.
         package var history: StatedHistory?
@@ -40,7 +40,7 @@ package struct ImportLine: Sendable, Equatable {
     }
 
     /// How often a purchase has passed between two holders.
-    package struct Passed: Sendable, Equatable {
+    package struct TransferCount: Sendable, Equatable {
         package let from: Holder
         package let to: Holder
         package let ordinal: Int

@@ -117,7 +117,7 @@ private struct LineReading {
                 fail("transfers have from, to, and an ordinal from 1 to \(Limits.importOrdinalMax)")
                 break
             }
-            stated.transfers.append(ImportLine.Passed(from: from, to: to, ordinal: Int(ordinal)))
+            stated.transfers.append(ImportLine.TransferCount(from: from, to: to, ordinal: Int(ordinal)))
         }
         stated.tokens = try tokens()
         stated.history = try history()

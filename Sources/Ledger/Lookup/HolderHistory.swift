@@ -2,7 +2,7 @@ import Postgres
 package import Vocabulary
 
 /// A transfer of a purchase from one holder to another.
-package struct PassedPurchase: Sendable {
+package struct TransferEntry: Sendable {
     package let id: Identifier
     package let scope: Scope
     /// The purchase's key.
@@ -20,7 +20,7 @@ package struct PassedPurchase: Sendable {
 }
 
 /// One event of a holder's history.
-package struct PastEvent: Sendable {
+package struct HistoryEntry: Sendable {
     let row: Int64
     /// The platform's id of the event, otherwise the relay's.
     package let eventID: String
@@ -35,7 +35,7 @@ package struct PastEvent: Sendable {
     package let product: String?
     package let storeTransactionID: String?
     /// Transfers from or to the holder announced with this event, the newest `transfersOfEventMax` of them.
-    package fileprivate(set) var transfers: [PassedPurchase] = []
+    package fileprivate(set) var transfers: [TransferEntry] = []
 }
 
 extension HolderLookup {
@@ -45,7 +45,7 @@ extension HolderLookup {
     /// The events of a subject and those that moved a purchase from or to it, the newest arrival first.
     package func history(
         of subject: LookupSubject, in scope: LookupScope, after cursor: LookupCursor? = nil, limit: Int
-    ) async throws(LookupFailure) -> LookupPage<PastEvent> {
+    ) async throws(LookupFailure) -> LookupPage<HistoryEntry> {
         let found = try await read(of: subject, in: scope) { meant, session throws(DatabaseError) in
             var events = try session.run(
                 HolderHistoryStatements.events,
@@ -66,7 +66,7 @@ extension HolderLookup {
     /// The transfers from or to a subject, the newest first.
     package func transfers(
         of subject: LookupSubject, in scope: LookupScope, after cursor: LookupCursor? = nil, limit: Int
-    ) async throws(LookupFailure) -> LookupPage<PassedPurchase> {
+    ) async throws(LookupFailure) -> LookupPage<TransferEntry> {
         let found = try await read(of: subject, in: scope) { meant, session throws(DatabaseError) in
             let place = cursor ?? .greatest
             return try session.run(
@@ -86,8 +86,8 @@ enum HolderHistoryStatements {
         row: Int64, vendorEventID: String?, key: Identifier, name: String, type: String, source: String, app: String,
         environment: String, holder: String, occurredAt: Timestamp, receivedAt: Timestamp, purchase: String?,
         product: String?, transaction: String?
-    ) -> PastEvent {
-        PastEvent(
+    ) -> HistoryEntry {
+        HistoryEntry(
             row: row, eventID: vendorEventID ?? key.eventID, name: name, type: type,
             scope: Scope(source: source, app: app, environment: environment), holder: Holder(column: holder),
             occurredAt: occurredAt, receivedAt: receivedAt, purchase: purchase, product: product,
@@ -98,8 +98,8 @@ enum HolderHistoryStatements {
         id: Identifier, source: String, app: String, environment: String, purchase: String, product: String?,
         from: String, to: String, announcedAt: Timestamp, event: Int64, vendorEventID: String?, eventKey: Identifier?,
         occurredAt: Timestamp?
-    ) -> PassedPurchase {
-        PassedPurchase(
+    ) -> TransferEntry {
+        TransferEntry(
             id: id, scope: Scope(source: source, app: app, environment: environment), purchase: purchase,
             product: product, from: Holder(column: from), to: Holder(column: to), announcedAt: announcedAt,
             event: event, eventID: vendorEventID ?? eventKey?.eventID, occurredAt: occurredAt)
@@ -138,7 +138,7 @@ enum HolderHistoryStatements {
     private static let movesTo = moves("to_holder")
 
     /// Each of the lists is limited by its own index before they are combined.
-    static let events = Statement<([String], [String?], [String?], String, String?, Int64, Int32), PastEvent>(
+    static let events = Statement<([String], [String?], [String?], String, String?, Int64, Int32), HistoryEntry>(
         "lookup_history_events",
         """
         SELECT e.id, e.vendor_event_id, e.key, e.name, e.type, e.source, e.app, e.environment, e.holder,
@@ -160,7 +160,7 @@ enum HolderHistoryStatements {
         """, row: event)
 
     /// The newest `$3` of each event: one login can move thousands, and `transfers` lists all of them in pages.
-    static let transfersOf = Statement<([Int64], [String], Int32), PassedPurchase>(
+    static let transfersOf = Statement<([Int64], [String], Int32), TransferEntry>(
         "lookup_history_transfers",
         """
         SELECT t.id, p.source, p.app, p.environment, p.key, p.product, t.from_holder, t.to_holder,
@@ -181,7 +181,7 @@ enum HolderHistoryStatements {
         """, row: transfer)
 
     static let transfers = Statement<
-        ([String], [String?], [String?], String, String?, Int64, Identifier, Int32), PassedPurchase
+        ([String], [String?], [String?], String, String?, Int64, Identifier, Int32), TransferEntry
     >(
         "lookup_transfers",
         """

@@ -6,7 +6,7 @@ extension BatchPlan {
     mutating func announce(_ resolution: Resolution, index: Int, id: Identifier) {
         guard let row = purchases[id] else { return }
         let new = events[index]
-        for passing in resolution.evidence.added { addLink(by: passing.pair, at: passing.at, of: new.event) }
+        for transfer in resolution.evidence.added { addLink(by: transfer.pair, at: transfer.at, of: new.event) }
         for announced in resolution.announced {
             let transfer = KeyHash.transfer(
                 purchase: row.hash, from: announced.from, to: announced.to, ordinal: announced.ordinal)

@@ -96,8 +96,8 @@ struct EffectiveMoves {
     var registers: [Register] { known.registers }
 
     /// The transfers that the moves state, ascending.
-    var passings: [Timeline.Passing] {
-        effects.map { Timeline.Passing(pair: Timeline.Pair(from: $0.from, to: $0.move.to), at: $0.move.at) }
+    var transfers: [Timeline.Transfer] {
+        effects.map { Timeline.Transfer(pair: Timeline.Pair(from: $0.from, to: $0.move.to), at: $0.move.at) }
     }
 
     /// Whose a nameless fact is that came under this own holder.

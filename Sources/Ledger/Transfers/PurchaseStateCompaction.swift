@@ -21,7 +21,7 @@ extension PurchaseState {
         settleNatives()
         dropEarlier()
         dropNames()
-        forgetPairs { Timeline($0).passings }
+        forgetPairs { Timeline($0).transfers }
         return forgetRegisters { $0.isOn && ($0.isTenureFree || $0.holder == timeline.newestGranted) }
     }
 
@@ -110,13 +110,13 @@ extension PurchaseState {
 
     /// Drops the first pairs beyond the limit that nothing kept concerns.
     /// - Parameter shown: transfers that the kept facts show; called only if there are too many pairs.
-    private mutating func forgetPairs(shown: (PurchaseState) -> [Timeline.Passing]) {
+    private mutating func forgetPairs(shown: (PurchaseState) -> [Timeline.Transfer]) {
         guard announced.count > Self.pairsMax else { return }
-        let passings = shown(self)
+        let transfers = shown(self)
         while announced.count > Self.pairsMax {
             // Such a pair exists: fewer than `pairsMax` pairs have a kept native or two neighbouring tenures.
             let index = announced.firstIndex { entry in
-                !natives.contains { $0.pair == entry.pair } && !passings.contains { $0.pair == entry.pair }
+                !natives.contains { $0.pair == entry.pair } && !transfers.contains { $0.pair == entry.pair }
             }
             let forgotten = announced.remove(at: index ?? announced.startIndex)
             forgottenOrdinal = max(forgottenOrdinal, forgotten.lastOrdinal)

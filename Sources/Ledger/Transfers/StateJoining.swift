@@ -90,7 +90,7 @@ extension PurchaseState {
         let sides = [(state: state, timeline: Timeline(state)), (state: other, timeline: Timeline(other))]
         forgottenOrdinal = max(forgottenOrdinal, other.forgottenOrdinal)
         var pairs = Set(state.announced.map(\.pair) + other.announced.map(\.pair))
-        pairs.formUnion(timeline.passings.map(\.pair))
+        pairs.formUnion(timeline.transfers.map(\.pair))
         for pair in pairs {
             let shown = shown(of: pair, by: timeline)
             var (count, last, voided, refuted) = (shown, 0, Set<Timestamp>(), Set<Timestamp>())

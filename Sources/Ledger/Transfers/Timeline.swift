@@ -18,15 +18,15 @@ struct Timeline {
         var firstGain: Timestamp?
     }
 
-    /// A passing of the purchase from one holder to another while it was paid for.
-    struct Passing: Equatable {
+    /// A transfer of the purchase from one holder to another while it was paid for.
+    struct Transfer: Equatable {
         let pair: Pair
         /// The new holder's first gain.
         let at: Timestamp
     }
 
     private(set) var tenures: [Tenure] = []
-    private(set) var passings: [Passing] = []
+    private(set) var transfers: [Transfer] = []
     /// The holder of the newest granted tenure: the one who has the purchase.
     private(set) var newestGranted: Holder?
 
@@ -43,8 +43,8 @@ struct Timeline {
         effects = moved.effects
         take(state.reaching(state.withoutLeftPlans(moved.facts)))
         // A move is a transfer even if an ungranted tenure lies between the two.
-        for passing in moved.passings where !passings.contains(passing) {
-            passings.insert(passing, at: passings.firstIndex { $0.at > passing.at } ?? passings.endIndex)
+        for transfer in moved.transfers where !transfers.contains(transfer) {
+            transfers.insert(transfer, at: transfers.firstIndex { $0.at > transfer.at } ?? transfers.endIndex)
         }
         registers = moved.registers.map { state.counted($0, by: moved.facts) }
         own = state.own
@@ -108,7 +108,7 @@ struct Timeline {
                     continue
                 }
             }
-            passings.append(Passing(pair: Pair(from: old.holder, to: new.holder), at: start))
+            transfers.append(Transfer(pair: Pair(from: old.holder, to: new.holder), at: start))
         }
     }
 
@@ -125,37 +125,37 @@ struct Timeline {
     }
 
     /// The transfers that restores state.
-    var restored: [Passing] {
+    var restored: [Transfer] {
         effects.filter { $0.move.from == nil }.map { effect in
-            Passing(pair: Pair(from: effect.from, to: effect.move.to), at: effect.move.at)
+            Transfer(pair: Pair(from: effect.from, to: effect.move.to), at: effect.move.at)
         }
     }
 
     /// The transfers whose new holder did not get the purchase by a restore, from whomever.
-    var unrestored: [Passing] {
+    var unrestored: [Transfer] {
         let restored = restored
-        if restored.isEmpty { return passings }
-        return passings.filter { passing in
-            !restored.contains { $0.pair.to == passing.pair.to && $0.at == passing.at }
+        if restored.isEmpty { return transfers }
+        return transfers.filter { transfer in
+            !restored.contains { $0.pair.to == transfer.pair.to && $0.at == transfer.at }
         }
     }
 
-    func count(of pair: Pair) -> Int { passings.count { $0.pair == pair } }
+    func count(of pair: Pair) -> Int { transfers.count { $0.pair == pair } }
 
-    func times(of pair: Pair) -> Set<Timestamp> { Set(passings.filter { $0.pair == pair }.map(\.at)) }
+    func times(of pair: Pair) -> Set<Timestamp> { Set(transfers.filter { $0.pair == pair }.map(\.at)) }
 
-    /// The index of the pair's newest passing among all, for the order of announcement.
-    func lastIndex(of pair: Pair) -> Int? { passings.lastIndex { $0.pair == pair } }
+    /// The index of the pair's newest transfer among all, for the order of announcement.
+    func lastIndex(of pair: Pair) -> Int? { transfers.lastIndex { $0.pair == pair } }
 
-    /// The pairs whose passings differ in `other`, each once. One webhook touches one part of the timeline: what both
+    /// The pairs whose transfers differ in `other`, each once. One webhook touches one part of the timeline: what both
     /// have in common at either end is skipped.
     func pairs(differingFrom other: Timeline) -> [Pair] {
-        let start = zip(passings, other.passings).prefix { $0 == $1 }.count
-        let rest = (mine: passings.dropFirst(start), others: other.passings.dropFirst(start))
+        let start = zip(transfers, other.transfers).prefix { $0 == $1 }.count
+        let rest = (mine: transfers.dropFirst(start), others: other.transfers.dropFirst(start))
         let end = zip(rest.mine.reversed(), rest.others.reversed()).prefix { $0 == $1 }.count
         var pairs: [Pair] = []
-        for passing in rest.mine.dropLast(end) + rest.others.dropLast(end) where !pairs.contains(passing.pair) {
-            pairs.append(passing.pair)
+        for transfer in rest.mine.dropLast(end) + rest.others.dropLast(end) where !pairs.contains(transfer.pair) {
+            pairs.append(transfer.pair)
         }
         return pairs
     }

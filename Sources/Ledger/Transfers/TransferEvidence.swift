@@ -5,12 +5,12 @@ import Vocabulary
 /// "Changes of holders").
 struct TransferEvidence {
     /// Passings other than by a restore, and native webhooks.
-    private var shown: [Timeline.Passing] = []
+    private var shown: [Timeline.Transfer] = []
     /// The pairs of which a restore shows a transfer.
     private var restored: Set<Timeline.Pair> = []
     /// What is new of pairs of which a restore shows or showed a transfer: that may be announced already, or be counted
     /// with one of a restore, so that no announcement says when it happened.
-    private(set) var added: [Timeline.Passing] = []
+    private(set) var added: [Timeline.Transfer] = []
 
     /// Nothing is known.
     init() {}
@@ -20,10 +20,10 @@ struct TransferEvidence {
     init(_ state: PurchaseState, _ timeline: Timeline) {
         let unrestored = timeline.unrestored
         shown = unrestored
-        shown += state.natives.map { Timeline.Passing(pair: $0.pair, at: $0.at) }
+        shown += state.natives.map { Timeline.Transfer(pair: $0.pair, at: $0.at) }
         // Whoever else the purchase passes from to the new holder at that time loses it by the restore, too.
-        if unrestored.count < timeline.passings.count {
-            restored = Set(timeline.passings.filter { !unrestored.contains($0) }.map(\.pair))
+        if unrestored.count < timeline.transfers.count {
+            restored = Set(timeline.transfers.filter { !unrestored.contains($0) }.map(\.pair))
         }
     }
 

@@ -246,7 +246,7 @@ extension PurchaseState {
         let entry = announced[index]
         if entry.voided.isEmpty { return }
         announced[index].voided.removeAll { time in
-            timeline.passings.contains(Timeline.Passing(pair: entry.pair, at: time))
+            timeline.transfers.contains(Timeline.Transfer(pair: entry.pair, at: time))
         }
     }
 
@@ -254,12 +254,12 @@ extension PurchaseState {
         at index: Int, number: Int, _ before: Timeline, _ after: Timeline, _ readings: [FactReading]
     ) -> VoidedTransfer {
         let entry = announced[index]
-        let time = readings.map(\.at).max() ?? before.passings.last?.at ?? Timestamp(milliseconds: 0)
+        let time = readings.map(\.at).max() ?? before.transfers.last?.at ?? Timestamp(milliseconds: 0)
         let missing = entry.lastOrdinal - number - entry.voided.count
-        var gone = before.passings.filter { passing in
-            passing.pair == entry.pair && !after.passings.contains(passing)
+        var gone = before.transfers.filter { transfer in
+            transfer.pair == entry.pair && !after.transfers.contains(transfer)
         }.map(\.at)
-        // Transfers that no passing shows are settled at once beyond what can be kept: a count has no other bound.
+        // Transfers that nothing shows are settled at once beyond what can be kept: a count has no other bound.
         let unshown = max(missing - gone.count, 0)
         gone += Array(repeating: time, count: min(unshown, Self.voidedMax))
         let voided = gone.suffix(missing)
@@ -301,7 +301,7 @@ extension PurchaseState {
     /// again nor voided.
     mutating func settleNumbers() {
         let timeline = period == nil ? Timeline(self) : Timeline()
-        for passing in timeline.passings { _ = indexOfEntry(passing.pair) }
+        for transfer in timeline.transfers { _ = indexOfEntry(transfer.pair) }
         for index in announced.indices {
             restore(at: index, timeline)
             announced[index].settle(
