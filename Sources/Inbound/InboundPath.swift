@@ -26,8 +26,8 @@ struct InboundPath: Sendable {
     let observe: Observer
 
     private static let outdated = "another webhook of its purchase was recorded meanwhile"
-    private static let undecided = "the key by which it is verified is not known yet"
-    private static let undecidedKey = "its token names a key that is not known, and the keys are being fetched again"
+    private static let unverifiable = "the key by which it is verified is not known yet"
+    private static let unknownKey = "its token names a key that is not known, and the keys are being fetched again"
 
     func receive(_ request: IncomingRequest, acknowledge: @escaping @Sendable (HTTPAnswer) -> Void) {
         Failpoint.reach(.webhookRead)
@@ -39,12 +39,12 @@ struct InboundPath: Sendable {
         case .refused(let refusal):
             observe(.refused(source: source.name, status: 401, reason: "\(refusal)"))
             return acknowledge(.unauthentic(refusal))
-        case .undecided:
-            observe(.refused(source: source.name, status: 503, reason: Self.undecided))
-            return acknowledge(.undecided)
-        case .undecidedKey:
-            observe(.unverified(source: source.name, reason: Self.undecidedKey))
-            return acknowledge(.undecided)
+        case .unverifiable:
+            observe(.refused(source: source.name, status: 503, reason: Self.unverifiable))
+            return acknowledge(.unverifiable)
+        case .unknownKey:
+            observe(.unverified(source: source.name, reason: Self.unknownKey))
+            return acknowledge(.unverifiable)
         }
         if let answer = adapter.handshake(request.body) { return acknowledge(.json(200, answer)) }
         let webhook = Authentic(
@@ -127,7 +127,7 @@ struct InboundPath: Sendable {
             // The recorder acknowledges one that is stored as it does every duplicate.
             case .asIs: record(webhook, document: nil, submitter)
             case .answered(let document): record(webhook, document: document, submitter)
-            case .unavailable(let reason): refuse(reason, .unasked, webhook, submitter)
+            case .unavailable(let reason): refuse(reason, .storeUnavailable, webhook, submitter)
             case .unusable(let reason):
                 submit(.quarantine(quarantined(webhook, reason, document: nil)), webhook, submitter)
             }

@@ -391,7 +391,7 @@ struct GooglePlayAnswerTests {
     }
 
     @Test("What the API does not know means what its name says, in the environment that is known of the token")
-    func unsaid() throws {
+    func noAnswer() throws {
         var play = FakePlay()
         let event = try play.event(Fixtures.subscription(13))
         let named = try googlePlay(Fixtures.subscription(13))

@@ -54,7 +54,7 @@ struct InboundPathTests {
     }
 
     @Test("While no key is known, a webhook is answered 503 and nothing of it is kept")
-    func undecided() async throws {
+    func unverifiable() async throws {
         let token = [("authorization", "Bearer " + (try PubSubFixtures.token()))]
         let (outcome, queued) = await receive([], token, from: googlePlaySource(), by: GooglePlay())
         #expect(outcome.status == 503 && outcome.retryAfter == "5" && queued.isEmpty)
@@ -62,9 +62,9 @@ struct InboundPathTests {
     }
 
     @Test("A key that may be new, or a stranger's invention, is answered 503, which is not what alerts count")
-    func undecidedKey() async throws {
+    func unknownKey() async throws {
         let token = [("authorization", "Bearer " + (try PubSubFixtures.token()))]
-        let adapter = GooglePlay(keys: { _ in .maybeNew })
+        let adapter = GooglePlay(keys: { _ in .possiblyNew })
         let (outcome, queued) = await receive([], token, from: googlePlaySource(), by: adapter)
         #expect(outcome.status == 503 && outcome.retryAfter == "5" && queued.isEmpty)
         let reason = "its token names a key that is not known, and the keys are being fetched again"
@@ -97,7 +97,7 @@ struct InboundPathTests {
     }
 
     @Test("An API that cannot say is answered 503, and nothing of the webhook is kept")
-    func unasked() async throws {
+    func storeUnavailable() async throws {
         let (outcome, queued) = try await receiveAsking(FakeServers.google { _ in (500, "") })
         #expect(outcome.status == 503 && outcome.retryAfter == "5" && queued.isEmpty)
         #expect(outcome.refusals == ["play 503 the Google Play Developer API answered 500"])

@@ -70,14 +70,14 @@ struct JSONWebTokenTests {
     }
 
     @Test("While there are no keys nothing is decided, and without a readable token no key is looked for")
-    func undecided() throws {
+    func unverifiable() throws {
         let token = try Fixtures.token()
-        #expect(Self.judge(authorization: "Bearer " + token, keys: { _ in .undecided }) == .undecided)
+        #expect(Self.judge(authorization: "Bearer " + token, keys: { _ in .unverifiable }) == .unverifiable)
         let plain = GooglePlay().authenticate(
             header: { _ in "Bearer " + token }, body: [], source: googlePlaySource(), now: Fixtures.now)
-        #expect(plain == .undecided)
-        #expect(Self.judge(authorization: "Bearer " + token, keys: { _ in .maybeNew }) == .undecidedKey)
-        #expect(Self.judge(authorization: "Bearer x.y.z", keys: { _ in .undecided }) == .refused(.malformedIDToken))
+        #expect(plain == .unverifiable)
+        #expect(Self.judge(authorization: "Bearer " + token, keys: { _ in .possiblyNew }) == .unknownKey)
+        #expect(Self.judge(authorization: "Bearer x.y.z", keys: { _ in .unverifiable }) == .refused(.malformedIDToken))
     }
 
     // MARK: Algorithms
@@ -113,7 +113,7 @@ struct JSONWebTokenTests {
         let input = Fixtures.signingInput(#"{"alg":"none","kid":"run-1"}"#, Fixtures.claims())
         for token in [input, input + ".", Fixtures.signingInput(Fixtures.header, Fixtures.claims()) + "."] {
             let verdict = Self.judge(token)
-            #expect(verdict != .authentic && verdict != .undecided)
+            #expect(verdict != .authentic && verdict != .unverifiable)
         }
     }
 

@@ -22,8 +22,8 @@ struct KeySetMachineTests {
         switch answer {
         case .key: "key"
         case .unknown: "unknown"
-        case .maybeNew: "maybe new"
-        case .undecided: "undecided"
+        case .possiblyNew: "possibly new"
+        case .unverifiable: "unverifiable"
         }
     }
 
@@ -44,7 +44,7 @@ struct KeySetMachineTests {
         let again = machine.due(now: .seconds(11))
         #expect(again == .nothing)
         let looked = Self.look(&machine, "run-1", 11)
-        #expect(looked.answer == "undecided" && looked.action == .nothing)
+        #expect(looked.answer == "unverifiable" && looked.action == .nothing)
         let done = machine.fetched(Self.keys, maxAge: .seconds(600), now: .seconds(12))
         #expect(done == .wait(until: .seconds(612)))
         #expect(machine.hasKeys)
@@ -56,9 +56,9 @@ struct KeySetMachineTests {
     func firstByToken() {
         var machine = KeySetMachine(now: .zero)
         let looked = Self.look(&machine, "run-1", 0)
-        #expect(looked.answer == "undecided" && looked.action == .fetch)
+        #expect(looked.answer == "unverifiable" && looked.action == .fetch)
         let again = Self.look(&machine, "run-1", 0)
-        #expect(again.answer == "undecided" && again.action == .nothing)
+        #expect(again.answer == "unverifiable" && again.action == .nothing)
     }
 
     // MARK: The age
@@ -88,7 +88,7 @@ struct KeySetMachineTests {
         let again = Self.look(&machine, "run-1", 601)
         #expect(again.answer == "key" && again.action == .nothing)
         let unknown = Self.look(&machine, "other", 601)
-        #expect(unknown.answer == "maybe new" && unknown.action == .nothing)
+        #expect(unknown.answer == "possibly new" && unknown.action == .nothing)
     }
 
     // MARK: Unknown keys
@@ -101,9 +101,9 @@ struct KeySetMachineTests {
             #expect(early.answer == "unknown" && early.action == .nothing, "the set is as new as can be")
         }
         let asks = Self.look(&machine, "other", 60)
-        #expect(asks.answer == "maybe new" && asks.action == .fetch)
+        #expect(asks.answer == "possibly new" && asks.action == .fetch)
         let waits = Self.look(&machine, "another", 61)
-        #expect(waits.answer == "maybe new" && waits.action == .nothing)
+        #expect(waits.answer == "possibly new" && waits.action == .nothing)
         let done = machine.fetched(Self.keys, maxAge: .seconds(3_600), now: .seconds(62))
         #expect(done == .wait(until: .seconds(3_662)))
         let still = Self.look(&machine, "other", 62)
@@ -111,7 +111,7 @@ struct KeySetMachineTests {
         let minute = Self.look(&machine, "other", 119)
         #expect(minute.action == .nothing)
         let next = Self.look(&machine, "other", 120)
-        #expect(next.answer == "maybe new" && next.action == .fetch)
+        #expect(next.answer == "possibly new" && next.action == .fetch)
     }
 
     @Test("A new key is known after the fetch that its first token asked for")
@@ -122,7 +122,7 @@ struct KeySetMachineTests {
         _ = machine.due(now: .zero)
         _ = machine.fetched(old, maxAge: nil, now: .zero)
         let asks = Self.look(&machine, "run-1", 100)
-        #expect(asks.answer == "maybe new" && asks.action == .fetch)
+        #expect(asks.answer == "possibly new" && asks.action == .fetch)
         _ = machine.fetched(Self.keys, maxAge: nil, now: .seconds(101))
         let known = Self.look(&machine, "run-1", 101)
         #expect(known.answer == "key")
@@ -179,9 +179,9 @@ struct KeySetMachineTests {
         }
         // The last fetch began 300 s before `now`.
         let early = Self.look(&machine, "run-1", now - 241)
-        #expect(early.answer == "undecided" && early.action == .nothing)
+        #expect(early.answer == "unverifiable" && early.action == .nothing)
         let asks = Self.look(&machine, "run-1", now - 240)
-        #expect(asks.answer == "undecided" && asks.action == .fetch)
+        #expect(asks.answer == "unverifiable" && asks.action == .fetch)
         let failed = machine.failed(now: .seconds(now - 240))
         #expect(failed == .wait(until: .seconds(now + 60)))
     }
@@ -190,13 +190,13 @@ struct KeySetMachineTests {
     func failureAfterUnknownKey() {
         var machine = Self.fetched(age: 86_400)
         let asks = Self.look(&machine, "other", 1_000)
-        #expect(asks.answer == "maybe new" && asks.action == .fetch)
+        #expect(asks.answer == "possibly new" && asks.action == .fetch)
         let failed = machine.failed(now: .seconds(1_000))
         #expect(failed == .wait(until: .seconds(1_001)))
         let early = Self.look(&machine, "other", 1_000)
-        #expect(early.answer == "undecided" && early.action == .nothing)
+        #expect(early.answer == "unverifiable" && early.action == .nothing)
         let retried = Self.look(&machine, "other", 1_001)
-        #expect(retried.answer == "undecided" && retried.action == .fetch, "the retry is due")
+        #expect(retried.answer == "unverifiable" && retried.action == .fetch, "the retry is due")
         _ = machine.fetched(Self.keys, maxAge: .seconds(86_400), now: .seconds(1_002))
         let refused = Self.look(&machine, "other", 1_003)
         #expect(refused.answer == "unknown" && refused.action == .nothing)

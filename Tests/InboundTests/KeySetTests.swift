@@ -28,7 +28,7 @@ struct KeySetTests {
     func fetched() async {
         let (clock, servers) = (StoodClock(), FakeServers { _ in .success(Self.document) })
         let keySet = Self.keySet(servers, clock)
-        #expect(Self.word(keySet) == "undecided")
+        #expect(Self.word(keySet) == "unverifiable")
         keySet.start()
         #expect(await comesToHold { Self.word(keySet) == "key" })
         #expect(servers.sent.count == 1 && servers.sent.first?.url == Self.url)
@@ -47,7 +47,7 @@ struct KeySetTests {
         #expect(await comesToHold { Self.word(keySet) == "key" })
         #expect(Self.word(keySet, "new") == "unknown")
         clock.move(to: .seconds(60))
-        #expect(Self.word(keySet, "new") == "maybe new")
+        #expect(Self.word(keySet, "new") == "possibly new")
         #expect(await comesToHold { servers.sent.count == 2 && Self.word(keySet, "new") == "unknown" })
         keySet.stop()
     }
@@ -60,7 +60,7 @@ struct KeySetTests {
         #expect(await comesToHold { clock.alarms == [.seconds(1)] })
         clock.move(to: .seconds(1))
         #expect(await comesToHold { clock.alarms == [.seconds(3)] })
-        #expect(Self.word(keySet) == "undecided")
+        #expect(Self.word(keySet) == "unverifiable")
         servers.answer { _ in .success(Self.document) }
         clock.move(to: .seconds(3))
         #expect(await comesToHold { Self.word(keySet) == "key" })
@@ -103,7 +103,7 @@ struct KeySetTests {
         let (clock, servers) = (StoodClock(), FakeServers { _ in .failure(OutgoingFailure("")) })
         let keySet = Self.keySet(servers, clock, at: .file(path: "/keys.json")) { _, _ in .success([]) }
         keySet.start()
-        #expect(Self.word(keySet) == "undecided")
+        #expect(Self.word(keySet) == "unverifiable")
         #expect(servers.observed.first?.hasPrefix("play lost keys: /keys.json: the key set cannot be read") == true)
         keySet.stop()
     }

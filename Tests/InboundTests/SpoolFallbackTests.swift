@@ -174,7 +174,7 @@ struct SpoolFallbackTests {
     }
 
     @Test("What the store could not be asked about is spooled as it came, and asked about when it is recorded")
-    func unasked() async throws {
+    func storeUnavailable() async throws {
         let place = try await Place()
         let lookups = EnricherTests.Known(isRecorded: false).lookups
         let enricher = try EnricherTests.enricher(FakeServers(FakeServers.google { _ in (500, "") }), lookups)

@@ -54,7 +54,7 @@ struct StoreClientsTests {
         #expect(servers.targets.filter { $0 == "/token" || $0 == "/oauth2/v3/certs" }.count == 2)
         stores.stop()
         #expect(stores.enricher(for: source, lookups: lookups) == nil)
-        #expect(try Self.authenticity(stores, source) == .undecided)
+        #expect(try Self.authenticity(stores, source) == .unverifiable)
     }
 
     @Test("An account that cannot be used is named, and one that cannot be read here is not")

@@ -45,7 +45,7 @@ struct AppleTypes {
         try add("DID_RENEW", "SUBSCRIPTION_RENEWED", .has)
         try add("DID_RENEW/BILLING_RECOVERY", "SUBSCRIPTION_RECOVERED_FROM_BILLING_RETRY", .has)
         // Another transaction has taken its place.
-        try add("DID_RENEW", "SUBSCRIPTION_RENEWED", .unsaid, ["isUpgraded": true])
+        try add("DID_RENEW", "SUBSCRIPTION_RENEWED", .unstated, ["isUpgraded": true])
         // Apple does not say that a renewal converts a trial.
         let week = Self.trial.merging(["expiresDate": Self.at(days: 7)]) { $1 }
         let trial = try add("SUBSCRIBED/INITIAL_BUY", "TRIAL_STARTED", .has, week, money: "0 EUR")
@@ -76,7 +76,7 @@ struct AppleTypes {
         ] {
             try add(name, .named)
         }
-        for name in ["METADATA_UPDATE", "MIGRATION", "PURCHASE_CELEBRATED/WITH_CAKE"] { try add(name, .unsaid) }
+        for name in ["METADATA_UPDATE", "MIGRATION", "PURCHASE_CELEBRATED/WITH_CAKE"] { try add(name, .unstated) }
     }
 
     private mutating func addEnds() throws {
@@ -84,7 +84,7 @@ struct AppleTypes {
         try add("DID_FAIL_TO_RENEW/GRACE_PERIOD", "GRACE_PERIOD_STARTED", .has, Self.over, status: 4, renewal: grace)
         try add("DID_FAIL_TO_RENEW", "ENTERED_BILLING_RETRY", .hasNot, Self.over, status: 3)
         // What is paid for still runs.
-        try add("DID_FAIL_TO_RENEW", "ENTERED_BILLING_RETRY", .unsaid)
+        try add("DID_FAIL_TO_RENEW", "ENTERED_BILLING_RETRY", .unstated)
         let graceOver = ["gracePeriodExpiresDate": Self.at(days: 0) - 60_000]
         try add("GRACE_PERIOD_EXPIRED", "GRACE_PERIOD_TERMINATED", .hasNot, Self.over, status: 3, renewal: graceOver)
         for name in [
@@ -102,7 +102,7 @@ struct AppleTypes {
     private mutating func addRefunds() throws {
         let back = "9.99 EUR back"
         // Revoked and over; otherwise another period than the refunded one is paid.
-        for (status, access) in [(5, .hasNot), (2, .hasNot), (1, .unsaid), (3, .unsaid), (4, .unsaid)]
+        for (status, access) in [(5, .hasNot), (2, .hasNot), (1, .unstated), (3, .unstated), (4, .unstated)]
             as [(Int, StoreNotice.Access)]
         {
             try add("REFUND", "SUBSCRIPTION_REFUNDED_REVOKED", access, Self.revoked, status: status, money: back)
@@ -121,10 +121,10 @@ struct AppleTypes {
             "REFUND", "SUBSCRIPTION_REFUNDED_REVOKED", .hasNot, other, status: 5, of: subscribed, days: 1, money: back,
             endsFor: subscribed)
         try add("REFUND_REVERSED", "SUBSCRIPTION_REACTIVATED", .has)
-        try add("REFUND_REVERSED", "SUBSCRIPTION_REACTIVATED", .unsaid, Self.over)
+        try add("REFUND_REVERSED", "SUBSCRIPTION_REACTIVATED", .unstated, Self.over)
         try add("REFUND_REVERSED", "PURCHASE_VALIDATED", .has, once, status: nil)
-        try add("REFUND_DECLINED", .unsaid)
-        try add("CONSUMPTION_REQUEST", .unsaid, Self.oneTime("Consumable"), status: nil)
+        try add("REFUND_DECLINED", .unstated)
+        try add("CONSUMPTION_REQUEST", .unstated, Self.oneTime("Consumable"), status: nil)
     }
 
     private mutating func addWhatNamesNoPurchase() throws {
@@ -244,7 +244,7 @@ struct AppleTypes {
         }
         let named = (stated["appAccountToken"] as? String).map { "user:" + $0.lowercased() }
         let holder = named ?? "anon:" + key
-        var holders: [String: Bool] = access == .unsaid ? [:] : [holder: access != .hasNot]
+        var holders: [String: Bool] = access == .unstated ? [:] : [holder: access != .hasNot]
         // A loss, too, is stated of whoever has the purchase.
         if access == .named || access == .hasNot { holders["anon:" + key] = false }
         if let loser = passesFrom ?? endsFor { holders["user:" + Self.user(loser)] = false }

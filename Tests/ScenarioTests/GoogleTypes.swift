@@ -23,18 +23,18 @@ struct GoogleTypes {
     /// Number, name, type ("": its name), and what the name alone says.
     private static let subscriptions: [(number: Int, name: String, type: String, access: StoreNotice.Access)] = [
         (1, "RECOVERED", "SUBSCRIPTION_RECOVERED_FROM_BILLING_RETRY", .has),
-        (2, "RENEWED", "SUBSCRIPTION_RENEWED", .has), (3, "CANCELED", "RENEWAL_DISABLED", .unsaid),
+        (2, "RENEWED", "SUBSCRIPTION_RENEWED", .has), (3, "CANCELED", "RENEWAL_DISABLED", .unstated),
         (4, "PURCHASED", "SUBSCRIPTION_STARTED", .has), (5, "ON_HOLD", "ENTERED_BILLING_RETRY", .hasNot),
         (6, "IN_GRACE_PERIOD", "GRACE_PERIOD_STARTED", .has), (7, "RESTARTED", "RENEWAL_ENABLED", .has),
-        (8, "PRICE_CHANGE_CONFIRMED", "", .unsaid), (9, "DEFERRED", "SUBSCRIPTION_DEFERRED", .has),
+        (8, "PRICE_CHANGE_CONFIRMED", "", .unstated), (9, "DEFERRED", "SUBSCRIPTION_DEFERRED", .has),
         (10, "PAUSED", "SUBSCRIPTION_PAUSED", .hasNot),
-        (11, "PAUSE_SCHEDULE_CHANGED", "SUBSCRIPTION_WILL_PAUSE", .unsaid),
+        (11, "PAUSE_SCHEDULE_CHANGED", "SUBSCRIPTION_WILL_PAUSE", .unstated),
         (12, "REVOKED", "SUBSCRIPTION_REFUNDED_REVOKED", .hasNot),
-        (13, "EXPIRED", "SUBSCRIPTION_TERMINATED", .hasNot), (17, "ITEMS_CHANGED", "", .unsaid),
-        (18, "CANCELLATION_SCHEDULED", "", .unsaid), (19, "PRICE_CHANGE_UPDATED", "", .unsaid),
-        (20, "PENDING_PURCHASE_CANCELED", "", .unsaid), (22, "PRICE_STEP_UP_CONSENT_UPDATED", "", .unsaid),
+        (13, "EXPIRED", "SUBSCRIPTION_TERMINATED", .hasNot), (17, "ITEMS_CHANGED", "", .unstated),
+        (18, "CANCELLATION_SCHEDULED", "", .unstated), (19, "PRICE_CHANGE_UPDATED", "", .unstated),
+        (20, "PENDING_PURCHASE_CANCELED", "", .unstated), (22, "PRICE_STEP_UP_CONSENT_UPDATED", "", .unstated),
         // Not documented.
-        (14, "14", "", .unsaid), (99, "99", "", .unsaid),
+        (14, "14", "", .unstated), (99, "99", "", .unstated),
     ]
 
     private mutating func addByName() {
@@ -44,11 +44,11 @@ struct GoogleTypes {
         // The page says a number, its example has a string.
         add(Self.withoutAPI, .subscription(2), "SUBSCRIPTION_RENEWED", .has, isTimeNumber: true)
         add(Self.withoutAPI, .oneTime(1), "PURCHASE_VALIDATED", .has)
-        add(Self.withoutAPI, .oneTime(2), "", .unsaid)
-        add(Self.withoutAPI, .oneTime(7), "", .unsaid)
+        add(Self.withoutAPI, .oneTime(2), "", .unstated)
+        add(Self.withoutAPI, .oneTime(7), "", .unstated)
         add(Self.withoutAPI, .voided(productType: 2, refundType: 1), "DEACTIVATE", .hasNot, money: "back")
-        add(Self.withoutAPI, .voided(productType: 2, refundType: 2), "", .unsaid, money: "back")
-        add(Self.withoutAPI, .voided(productType: 1, refundType: 1), "", .unsaid, money: "back")
+        add(Self.withoutAPI, .voided(productType: 2, refundType: 2), "", .unstated, money: "back")
+        add(Self.withoutAPI, .voided(productType: 1, refundType: 1), "", .unstated, money: "back")
         let review =
             #""pendingRefundReviewNotification":{"version":"1.0","pendingRefundToken":"r","orderId":"GPA.1","#
             + #""refundReason":7,"obfuscatedAccountId":"somebody"}"#
@@ -85,7 +85,7 @@ struct GoogleTypes {
         ask(13, "SUBSCRIPTION_TERMINATED", .hasNot, state: "EXPIRED")
         ask(13, "TRIAL_NOT_CONVERTED", .hasNot, state: "EXPIRED", item: trial)
         for number in [8, 17, 18, 19, 22, 99] { ask(number, "", .has) }
-        ask(20, "", .unsaid, state: "PENDING_PURCHASE_CANCELED")
+        ask(20, "", .unstated, state: "PENDING_PURCHASE_CANCELED")
         // The void of one payment: the purchase runs.
         add("play", .voided(productType: 1, refundType: 1), "", .has, money: "back", answer: Self.state())
         // What Google has forgotten is over; what it does not know is as its name says.
@@ -132,7 +132,7 @@ struct GoogleTypes {
             }
         }
         add("play", .oneTime(1), "PURCHASE_VALIDATED", .has, answer: product("PURCHASED"))
-        add("play", .oneTime(2), "", .unsaid, answer: product("CANCELLED"))
+        add("play", .oneTime(2), "", .unstated, answer: product("CANCELLED"))
         // Final, also where the API still calls it bought.
         add(
             "play", .voided(productType: 2, refundType: 1), "DEACTIVATE", .hasNot, money: "back",
@@ -248,7 +248,7 @@ struct GoogleTypes {
                 #"{"version":"1.0","packageName":"com.example.app","eventTimeMillis":\#(at),\#(subject.member(token))}"#
             body = Google.push(data: Data(notification.utf8).base64EncodedString(), id: id)
         }
-        var holders: [String: Bool] = access == .unsaid ? [:] : [holder: access == .has]
+        var holders: [String: Bool] = access == .unstated ? [:] : [holder: access == .has]
         // A loss is stated of whoever has the purchase.
         if access == .hasNot { holders["anon:" + purchase] = false }
         notices.append(

@@ -10,7 +10,7 @@ struct StoreNotice: Sendable {
         case hasNot
         /// The same as `has`, of a purchase of which nobody has been named: it passes from its own anonymous holder.
         case named
-        case unsaid
+        case unstated
     }
 
     /// A name of the configured source, which its path ends in.

@@ -26,22 +26,22 @@ struct StripeTypes {
         try add(created, "SUBSCRIPTION_STARTED", .has, subscription(["metadata": [String: String]()]), .customer)
         try add(created, "SUBSCRIPTION_STARTED", .has, subscription(), isLive: false)
         try add(created, "TRIAL_STARTED", .has, subscription(Self.trialing))
-        try add(created, .unsaid, subscription(["status": "incomplete"]))
+        try add(created, .unstated, subscription(["status": "incomplete"]))
         // The period stood with the subscription before 2025-03-31.basil.
         var former = subscription(["items": Self.items(period: nil)])
         former["current_period_start"] = Self.start
         former["current_period_end"] = Self.end
         try add(created, "SUBSCRIPTION_STARTED", .has, former)
-        try add("customer.subscription.trial_will_end", .unsaid, subscription(Self.trialing))
+        try add("customer.subscription.trial_will_end", .unstated, subscription(Self.trialing))
         for name in ["pending_update_applied", "pending_update_expired"] {
-            try add("customer.subscription." + name, .unsaid, subscription())
+            try add("customer.subscription." + name, .unstated, subscription())
         }
     }
 
     private mutating func addChanges() throws {
         let statuses: [(before: String, now: String, type: String, access: StoreNotice.Access)] = [
             ("incomplete", "active", "SUBSCRIPTION_STARTED", .has), ("trialing", "active", "TRIAL_CONVERTED", .has),
-            ("active", "past_due", "ENTERED_BILLING_RETRY", .unsaid),
+            ("active", "past_due", "ENTERED_BILLING_RETRY", .unstated),
             ("past_due", "active", "SUBSCRIPTION_RECOVERED_FROM_BILLING_RETRY", .has),
             ("past_due", "unpaid", "SUBSCRIPTION_TERMINATED", .hasNot),
             ("unpaid", "active", "SUBSCRIPTION_REACTIVATED", .has), ("incomplete", "incomplete_expired", "", .hasNot),
@@ -108,22 +108,22 @@ struct StripeTypes {
         former["subscription_details"] = ["metadata": ["user_id": user()]]
         try add("invoice.paid", "SUBSCRIPTION_RENEWED", .named, former, money: money)
         for reason in ["subscription_create", "subscription_update", "subscription_threshold", "manual"] {
-            try add("invoice.paid", .unsaid, invoice(["billing_reason": reason]), money: money)
+            try add("invoice.paid", .unstated, invoice(["billing_reason": reason]), money: money)
         }
         // The beginning of a trial.
         let free: [String: Any] = ["billing_reason": "subscription_create", "amount_paid": 0, "total": 0]
-        try add("invoice.paid", .unsaid, invoice(free), money: "0.00 EUR")
+        try add("invoice.paid", .unstated, invoice(free), money: "0.00 EUR")
         // invoice.paid says it, too.
-        try add("invoice.payment_succeeded", .unsaid, invoice())
+        try add("invoice.payment_succeeded", .unstated, invoice())
         for name in [
             "payment_failed", "payment_action_required", "payment_attempt_required", "created", "finalized",
             "finalization_failed", "overdue", "voided", "marked_uncollectible", "sent", "updated", "deleted",
         ] {
-            try add("invoice." + name, .unsaid, invoice(["status": "open", "amount_paid": 0]))
+            try add("invoice." + name, .unstated, invoice(["status": "open", "amount_paid": 0]))
         }
         var upcoming = invoice(["status": "draft", "amount_paid": 0])
         upcoming["id"] = nil
-        try add("invoice.upcoming", .unsaid, upcoming)
+        try add("invoice.upcoming", .unstated, upcoming)
     }
 
     // MARK: Checkout sessions
@@ -138,16 +138,16 @@ struct StripeTypes {
         try add(completed, "PURCHASE_VALIDATED", .has, session(), about: .payment, money: money)
         let guest = session(["customer": NSNull(), "metadata": [String: String]()])
         try add(completed, "PURCHASE_VALIDATED", .has, guest, .payment, about: .payment, money: money)
-        try add(completed, .unsaid, session(["payment_status": "unpaid"]), about: .payment)
+        try add(completed, .unstated, session(["payment_status": "unpaid"]), about: .payment)
         let free = session(["payment_status": "no_payment_required", "payment_intent": NSNull(), "amount_total": 0])
         try add(completed, "PURCHASE_VALIDATED", .has, free, about: .session)
         try add(
             "checkout.session.async_payment_succeeded", "PURCHASE_VALIDATED", .has, session(), about: .payment,
             money: money)
         try add(
-            "checkout.session.async_payment_failed", .unsaid, session(["payment_status": "unpaid"]), about: .payment)
-        try add("checkout.session.expired", .unsaid, session(["payment_status": "unpaid"]), about: .nothing)
-        try add(completed, .unsaid, session(["mode": "setup", "payment_intent": NSNull()]), about: .nothing)
+            "checkout.session.async_payment_failed", .unstated, session(["payment_status": "unpaid"]), about: .payment)
+        try add("checkout.session.expired", .unstated, session(["payment_status": "unpaid"]), about: .nothing)
+        try add(completed, .unstated, session(["mode": "setup", "payment_intent": NSNull()]), about: .nothing)
     }
 
     // MARK: Refunds and disputes
@@ -165,11 +165,11 @@ struct StripeTypes {
         try add(
             refunded, "", .hasNot, charge(), .customer, previous: none, about: .payment, money: "9.90 EUR back")
         let part = charge(["amount_refunded": 500, "refunded": false])
-        try add(refunded, "", .unsaid, part, .customer, previous: none, about: .nothing, money: "5.00 EUR back")
+        try add(refunded, "", .unstated, part, .customer, previous: none, about: .nothing, money: "5.00 EUR back")
         for description in ["Subscription creation", "Subscription update"] {
             let ofSubscription = charge(["description": description])
             try add(
-                refunded, "", .unsaid, ofSubscription, .customer, previous: none, about: .nothing,
+                refunded, "", .unstated, ofSubscription, .customer, previous: none, about: .nothing,
                 money: "9.90 EUR back")
         }
         let refund: [String: Any] = [
@@ -181,7 +181,7 @@ struct StripeTypes {
             "charge.dispute.updated", "charge.dispute.closed", "charge.dispute.funds_withdrawn",
             "charge.dispute.funds_reinstated", "radar.early_fraud_warning.created",
         ] {
-            try add(name, "", .unsaid, refund, .nobody, about: .nothing)
+            try add(name, "", .unstated, refund, .nobody, about: .nothing)
         }
     }
 
@@ -193,7 +193,7 @@ struct StripeTypes {
             let customer: [String: Any] = [
                 "id": "cus_\(number)", "object": "customer", "metadata": ["user_id": user(number)],
             ]
-            try add(name, "", .unsaid, customer, about: .nothing)
+            try add(name, "", .unstated, customer, about: .nothing)
         }
         for name in [
             "entitlements.active_entitlement_summary.updated", "subscription_schedule.created",
@@ -202,7 +202,7 @@ struct StripeTypes {
             "something.of_tomorrow",
         ] {
             let object: [String: Any] = ["object": "something", "customer": "cus_\(notices.count)"]
-            try add(name, "", .unsaid, object, .customer, about: .nothing)
+            try add(name, "", .unstated, object, .customer, about: .nothing)
         }
     }
 
@@ -355,7 +355,7 @@ struct StripeTypes {
             "id": id, "object": "event", "api_version": "2026-10-28.endive", "created": Self.at + after,
             "livemode": isLive, "pending_webhooks": 1, "request": NSNull(), "type": name, "data": data,
         ]
-        var holders: [String: Bool] = access == .unsaid ? [:] : [holder: access != .hasNot]
+        var holders: [String: Bool] = access == .unstated ? [:] : [holder: access != .hasNot]
         // The end of a subscription is stated of whoever has it.
         let isEnd = access == .hasNot && name.hasPrefix("customer.subscription.")
         if access == .named || isEnd { holders["anon:cus_\(number)"] = false }

@@ -49,7 +49,7 @@ package final class KeySet: Sendable {
             perform(lookup.action)
             return lookup.answer
         case .file:
-            guard let keys = state.withLock({ $0.keys }) else { return .undecided }
+            guard let keys = state.withLock({ $0.keys }) else { return .unverifiable }
             return keys.key(id).map { .key($0) } ?? .unknown
         }
     }

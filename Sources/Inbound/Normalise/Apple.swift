@@ -171,10 +171,10 @@ package struct Apple: SourceAdapter {
         let paid = transaction.time(.milliseconds("expiresDate"))
         // Apple has sent the begin of a grace period without its end (developer.apple.com/forums/thread/792548). The
         // end comes as a notification of its own.
-        let isUnsaid =
+        let isEndUnstated =
             isGrace && stated == nil && name.type != "GRACE_PERIOD_EXPIRED" && !AppleNames.isOfOnePayment(name)
-        let unsaid = isUnsaid ? paid?.advanced(byMilliseconds: longestGraceMilliseconds) : nil
-        return [paid, isGrace ? stated : nil, unsaid].compactMap { $0 }.max()
+        let longestEnd = isEndUnstated ? paid?.advanced(byMilliseconds: longestGraceMilliseconds) : nil
+        return [paid, isGrace ? stated : nil, longestEnd].compactMap { $0 }.max()
     }
 
     /// 28 days, the longest grace period that an app can choose

@@ -12,7 +12,7 @@ package struct GooglePlay: SourceAdapter {
     private let keys: JSONWebKeyLookup
 
     /// - Parameter keys: the keys of Google's ID tokens. Without them no webhook is accepted or refused.
-    package init(keys: @escaping JSONWebKeyLookup = { _ in .undecided }) { self.keys = keys }
+    package init(keys: @escaping JSONWebKeyLookup = { _ in .unverifiable }) { self.keys = keys }
 
     package var knownEventNames: [String] { GooglePlayNames.all }
 

@@ -19,7 +19,7 @@ struct GooglePlayAnswer: Sendable {
         /// 410, or 400: the purchase ended some two months ago or earlier.
         case ended
         /// 404: the API knows no such purchase, which proves nothing. Null: it was not asked.
-        case unsaid
+        case noAnswer
     }
 
     /// One link of the chain that `linkedPurchaseToken` makes.
@@ -108,7 +108,7 @@ struct GooglePlayAnswer: Sendable {
             environment = knownEnvironment
             isReplaced = knownReplaced
         case "404", nil:
-            outcome = .unsaid
+            outcome = .noAnswer
             environment = knownEnvironment
             isReplaced = knownReplaced
         default: throw Unreadable(reason: "status is none that is stored")

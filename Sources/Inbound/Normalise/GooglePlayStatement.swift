@@ -24,7 +24,7 @@ struct GooglePlayStatement {
         case .ended?:
             state = nil
             meaning = GooglePlayNames.meaningOfEnded(notice.subject)
-        case .unsaid?, nil:
+        case .noAnswer?, nil:
             state = nil
             meaning = GooglePlayNames.meaning(of: notice.subject)
         }
@@ -133,7 +133,7 @@ struct GooglePlayStatement {
         return switch answer.outcome {
         case .state(let state): state.access == .unknown ? notice.occurredAt : answer.askedAt
         case .ended: answer.askedAt
-        case .unsaid: notice.occurredAt
+        case .noAnswer: notice.occurredAt
         }
     }
 

@@ -187,7 +187,7 @@ package enum SourceAdapters {
     ///
     /// - Parameter keys: of the tokens by which a source proves itself; left out, no such token can be checked.
     package static func adapter(
-        for kind: SourceKind, keys: @escaping JSONWebKeyLookup = { _ in .undecided }
+        for kind: SourceKind, keys: @escaping JSONWebKeyLookup = { _ in .unverifiable }
     ) -> any SourceAdapter {
         switch kind {
         case .purchasely: Purchasely()

@@ -12,12 +12,12 @@ extension HTTPAnswer {
         headers: [("retry-after", String(Limits.retryAfterUnavailableSeconds))])
 
     /// Nothing is known yet that proves or refutes the webhook: the source retries.
-    static let undecided = HTTPAnswer.text(
+    static let unverifiable = HTTPAnswer.text(
         503, "the webhook could not be verified now; send it again\n",
         headers: [("retry-after", String(Limits.retryAfterUnavailableSeconds))])
 
     /// What the event means is not known yet: the source retries.
-    static let unasked = HTTPAnswer.text(
+    static let storeUnavailable = HTTPAnswer.text(
         503, "the store could not be asked about the purchase now; send it again\n",
         headers: [("retry-after", String(Limits.retryAfterUnavailableSeconds))])
 

@@ -3,9 +3,9 @@ package enum Authenticity: Hashable, Sendable {
     case authentic
     case refused(Refusal)
     /// Nothing is known that could decide it yet: the sender must try again. Answered 503.
-    case undecided
-    /// The same, but only because it names a key that the known keys lack and that may be new (`maybeNew`).
-    case undecidedKey
+    case unverifiable
+    /// The same, but only because it names a key that the known keys lack and that may be new (`possiblyNew`).
+    case unknownKey
 
     /// Why a webhook is answered 401. For the journal: it names headers, never their contents or the secret's.
     package enum Refusal: String, Error, Hashable, Sendable, CaseIterable {

@@ -5,9 +5,9 @@ package enum JSONWebKeyAnswer: Sendable {
     case unknown
     /// The key set is known and has no such key, but is being fetched again: the sender must try again. Anybody can
     /// name such a key.
-    case maybeNew
+    case possiblyNew
     /// The key set is not known yet, or it has no such key and could not be fetched again: the sender must try again.
-    case undecided
+    case unverifiable
 }
 
 /// Looks a key up by its id (`kid`). Called on the connection's event loop: it must not wait.
@@ -86,8 +86,8 @@ package struct KeySetMachine: Sendable {
         if case .waiting(let end) = state, now >= end || (known == nil && mayAsk(now)) { action = begin(now) }
         if let known { return Lookup(answer: .key(known), action: action) }
         // Until a fetch succeeds again, it may be a new key.
-        guard keys != nil, failures == 0 else { return Lookup(answer: .undecided, action: action) }
-        if case .fetching = state { return Lookup(answer: .maybeNew, action: action) }
+        guard keys != nil, failures == 0 else { return Lookup(answer: .unverifiable, action: action) }
+        if case .fetching = state { return Lookup(answer: .possiblyNew, action: action) }
         return Lookup(answer: .unknown, action: action)
     }
 

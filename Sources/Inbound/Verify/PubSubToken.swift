@@ -31,8 +31,8 @@ enum PubSubToken {
             }
         }
         switch keys(token.keyID) {
-        case .undecided: return .undecided
-        case .maybeNew: return .undecidedKey
+        case .unverifiable: return .unverifiable
+        case .possiblyNew: return .unknownKey
         case .unknown: return .refused(.unknownIDTokenKey)
         case .key(let key):
             // Only a signed claim is worth a look.

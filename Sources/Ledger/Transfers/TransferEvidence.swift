@@ -4,7 +4,7 @@ import Vocabulary
 /// to a user is that user from then on, unless a restore passed it on, which takes what was somebody else's (Domain.md,
 /// "Changes of holders").
 struct TransferEvidence {
-    /// Passings other than by a restore, and native webhooks.
+    /// Transfers other than by a restore, and native webhooks.
     private var shown: [Timeline.Transfer] = []
     /// The pairs of which a restore shows a transfer.
     private var restored: Set<Timeline.Pair> = []
