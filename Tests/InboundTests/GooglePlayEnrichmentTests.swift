@@ -275,7 +275,7 @@ struct GooglePlayEnrichmentTests {
         let row = Self.known(Self.b, first: Self.b, environment: "STAGING")
         #expect(event.answer != nil && event.tokens == [row])
         let notAsked = try googlePlay(Fixtures.subscription(4, token: Self.b), from: source)
-        #expect(notAsked.answer == nil && storeUnavailable.tokens == [row])
+        #expect(notAsked.answer == nil && notAsked.tokens == [row])
         // What the API says of it later: an upgrade of a tester's.
         let tester = Fixtures.linked(to: Self.a, [(key: "testPurchase", raw: "{}")])
         var later = FakePlay([Self.b: (200, tester)], known: [Self.b: row])
