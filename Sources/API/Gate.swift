@@ -2,12 +2,12 @@ internal import Ledger
 
 extension LookupGate {
     /// Waits for a turn, then runs `body`. A request that finds too many others waiting, or that gets no turn within
-    /// `patience`, is answered 503.
-    /// - Parameter patience: counts from this call; `Backend.record` refuses a request whose whole time is over.
+    /// `timeout`, is answered 503.
+    /// - Parameter timeout: counts from this call; `Backend.record` refuses a request whose whole time is over.
     func pass<Value: Sendable>(
-        patience: Duration = APILimits.answerTimeout, _ body: () async throws(LookupFailure) -> Value
+        timeout: Duration = APILimits.answerTimeout, _ body: () async throws(LookupFailure) -> Value
     ) async throws(APIFailure) -> Value {
-        let end = ContinuousClock.now + patience
+        let end = ContinuousClock.now + timeout
         guard await enter(.request, isLate: { ContinuousClock.now > end }) == nil else { throw .busy }
         defer { leave(.request) }
         do throws(LookupFailure) {

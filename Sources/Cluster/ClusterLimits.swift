@@ -36,7 +36,7 @@ enum ClusterLimits {
     /// processes that have not ended after 5 s (postmaster.c, SIGKILL_CHILDREN_AFTER_SECS), which must come first.
     static let immediateStopTimeout: Duration = .seconds(10)
     /// Server processes that outlived their postmaster end by themselves when idle; after this they are killed.
-    static let orphanPatience: Duration = .seconds(2)
+    static let orphanStopTimeout: Duration = .seconds(2)
     /// One that even SIGKILL does not end (it hangs in the kernel, on a dead disk) is an error after this.
     static let orphanTimeout: Duration = .seconds(30)
     /// The gap before a dead server is started again: at first the lower bound, doubling up to the upper one.
@@ -64,7 +64,7 @@ enum ClusterLimits {
 }
 
 /// How long a server that starts is waited for; pure, so that it can be tested without a server.
-struct StartPatience {
+struct StartTimeout {
     private var work: [pid_t: UInt64] = [:]
     private var lastWork: ContinuousClock.Instant
 

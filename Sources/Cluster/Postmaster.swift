@@ -46,7 +46,7 @@ enum Predecessor {
         while !leftover.isEmpty {
             // Without a postmaster their work is void: recovery replays the log in any case.
             let waited = clock.now - begin
-            if waited > ClusterLimits.orphanPatience { leftover.forEach { $0.signal(SIGKILL) } }
+            if waited > ClusterLimits.orphanStopTimeout { leftover.forEach { $0.signal(SIGKILL) } }
             if waited > ClusterLimits.orphanTimeout {
                 throw .orphans(directory: data, pids: leftover.map(\.pid))
             }
@@ -72,16 +72,16 @@ enum Predecessor {
 
     /// Stops the server: fast, then immediate, then SIGKILL, each step bounded in time.
     /// - Parameters:
-    ///   - patience: for the fast stop.
+    ///   - timeout: for the fast stop.
     ///   - goesOn: called from time to time during the fast stop with the time that it has taken.
     /// - Returns: whether the fast stop was enough: the next start has nothing to recover.
     @discardableResult
     static func stop(
-        _ process: ServerProcess, within patience: Duration = ClusterLimits.stuckStopTimeout,
+        _ process: ServerProcess, within timeout: Duration = ClusterLimits.stuckStopTimeout,
         goesOn: @escaping @Sendable (Duration) -> Void = { _ in }
     ) async -> Bool {
         process.signal(SIGINT)
-        if await end(of: process, within: patience, goesOn) { return true }
+        if await end(of: process, within: timeout, goesOn) { return true }
         for signal in [SIGQUIT, SIGKILL] {
             process.signal(signal)
             if await end(of: process, within: ClusterLimits.immediateStopTimeout) { break }
@@ -91,7 +91,7 @@ enum Predecessor {
 
     /// Waits for the end of the process in a task of its own: the caller may be cancelled, the stop is not.
     private static func end(
-        of process: ServerProcess, within patience: Duration,
+        of process: ServerProcess, within timeout: Duration,
         _ goesOn: @escaping @Sendable (Duration) -> Void = { _ in }
     ) async -> Bool {
         await Task.detached {
@@ -100,7 +100,7 @@ enum Predecessor {
             var progress = ClusterLimits.progressInterval
             while process.isAlive {
                 let waited = clock.now - begin
-                if waited >= patience { return false }
+                if waited >= timeout { return false }
                 if waited >= progress {
                     goesOn(waited)
                     progress += ClusterLimits.progressInterval

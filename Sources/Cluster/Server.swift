@@ -101,7 +101,7 @@ struct ServerLauncher: Sendable {
         let clock = ContinuousClock()
         let begin = clock.now
         var progress = begin + ClusterLimits.progressInterval
-        var patience = StartPatience(begin: begin)
+        var timeout = StartTimeout(begin: begin)
         while process.isAlive {
             let status = PostmasterFile(in: paths.data).flatMap { $0.pid == process.pid ? $0.status : nil }
             if status == "ready" { return }
@@ -109,7 +109,7 @@ struct ServerLauncher: Sendable {
             if clock.now >= progress {
                 // A standby, as what a backup left in the directory may make it, works for ever and is never ready.
                 let work = status == "standby" ? [:] : ServerProcesses.work(on: paths.data)
-                if patience.isOver(at: clock.now, work: work) {
+                if timeout.isOver(at: clock.now, work: work) {
                     throw .notReady(
                         log: paths.log, seconds: ClusterLimits.idleStartTimeout.components.seconds,
                         lines: logLines(from: logOffset))

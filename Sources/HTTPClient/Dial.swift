@@ -103,7 +103,7 @@ final class Dial {
         connecting = connection
         let bound = NIOLoopBound(connection, eventLoop: client.eventLoop)
         ClientBootstrap(group: client.eventLoop)
-            .connectTimeout(Self.patience(exchange.deadline - client.eventLoop.now, others: candidates.count))
+            .connectTimeout(Self.timeout(exchange.deadline - client.eventLoop.now, others: candidates.count))
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture { try bound.value.install(on: channel) }
             }
@@ -132,7 +132,7 @@ final class Dial {
     /// How long an address has to answer: its share of the time that is left, so that a silent address does not use it
     /// all up, and no longer than is useful while there are others. The last one has the rest.
     /// - Parameter others: addresses that are left after it.
-    static func patience(_ left: TimeAmount, others: Int) -> TimeAmount {
+    static func timeout(_ left: TimeAmount, others: Int) -> TimeAmount {
         if others == 0 { return left + .milliseconds(HTTPClientLimits.connectMarginMilliseconds) }
         let share = TimeAmount.nanoseconds(max(1, left.nanoseconds / Int64(others + 1)))
         return min(share, HTTPClientLimits.connectShareMax)

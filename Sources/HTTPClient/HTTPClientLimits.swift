@@ -15,7 +15,7 @@ package enum HTTPClientLimits {
     /// How long a closing TLS connection waits for the other side's close_notify, in milliseconds.
     package static let tlsGoodbyeMilliseconds: Int64 = 500
     /// How long the look-up of a name may take before the addresses of an earlier one are used in its place.
-    package static let lookUpPatience: Duration = .seconds(1)
+    package static let lookUpTimeout: Duration = .seconds(1)
     /// How old those addresses may be.
     package static let addressMemory: Duration = .seconds(300)
     /// How late a deadline must be noticed for what has arrived to be read first, and the time for that.

@@ -35,18 +35,18 @@ package final class NameResolver: Sendable {
     }
 
     private let lookUp: LookUp
-    private let patience: TimeAmount
+    private let timeout: TimeAmount
     private let memory: TimeAmount
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - patience: how long a look-up may take before known addresses are used in its place.
+    ///   - timeout: how long a look-up may take before known addresses are used in its place.
     ///   - memory: how old known addresses may be.
     package init(
-        patience: Duration = HTTPClientLimits.lookUpPatience, memory: Duration = HTTPClientLimits.addressMemory,
+        timeout: Duration = HTTPClientLimits.lookUpTimeout, memory: Duration = HTTPClientLimits.addressMemory,
         lookUp: @escaping LookUp = AddressResolver.system
     ) {
-        self.patience = TimeAmount(patience)
+        self.timeout = TimeAmount(timeout)
         self.memory = TimeAmount(memory)
         self.lookUp = lookUp
     }
@@ -82,14 +82,14 @@ package final class NameResolver: Sendable {
             state.running[host, default: Running(startedAt: now)].waiters[state.nextWaiter] = Waiter(
                 port: port, promise: promise)
             let isKnown = state.known[host].map { now - $0.at < memory } ?? false
-            return .wait(state.nextWaiter, until: isKnown ? startedAt + patience : nil, starts: starts)
+            return .wait(state.nextWaiter, until: isKnown ? startedAt + timeout : nil, starts: starts)
         }
         switch next {
         case .refuse: promise.fail(Self.closed)
-        case .wait(let waiter, let impatientAt, let starts):
+        case .wait(let waiter, let timeoutAt, let starts):
             if starts { begin(host) }
-            if let impatientAt {
-                eventLoop.scheduleTask(deadline: impatientAt) { [self] in useMemory(host, waiter) }
+            if let timeoutAt {
+                eventLoop.scheduleTask(deadline: timeoutAt) { [self] in useMemory(host, waiter) }
             }
         }
         return promise.futureResult

@@ -109,10 +109,10 @@ extension HTTPListener {
         try? await channel.setOption(.autoRead, value: false).get()
         let loop = channel.eventLoop
         let setUp = loop.makePromise(of: Void.self)
-        let impatience = loop.scheduleTask(in: TimeAmount(limit)) { [connections] in connections.giveUpSetUps() }
+        let timeout = loop.scheduleTask(in: TimeAmount(limit)) { [connections] in connections.giveUpSetUps() }
         connections.whenSetUp(setUp)
         try? await setUp.futureResult.get()
-        impatience.cancel()
+        timeout.cancel()
     }
 }
 

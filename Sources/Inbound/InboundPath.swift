@@ -54,7 +54,7 @@ struct InboundPath: Sendable {
         }
         let keep = keeper(of: request, at: time, in: spool, acknowledge)
         if let problem = spooling.problem { return keep(problem) }
-        let ticket = spooling.watch(until: webhook.startedAt + Limits.spoolPatience, keep)
+        let ticket = spooling.watch(until: webhook.startedAt + Limits.spoolTimeout, keep)
         let fallback = RecordQueue.Fallback(
             committed: { spooling.committed(ticket) },
             unavailable: { reason in if spooling.remove(ticket) { keep(reason) } })

@@ -91,7 +91,7 @@ package enum Limits {
     /// A file takes whole blocks of the disk.
     package static let spoolBlockBytes = 4_096
     /// From the first byte of a webhook to its way into the spool, if the ledger has not answered by then.
-    package static let spoolPatience: Duration = .seconds(5)
+    package static let spoolTimeout: Duration = .seconds(5)
     /// Precision of the end of that wait.
     package static let spoolTick: Duration = .milliseconds(100)
     /// Bytes that are reserved on the disk for webhooks whose writing is not over; they wait in memory.
@@ -166,7 +166,7 @@ package enum Limits {
     /// `reconnectBackoff`, so that after an outage of the database all daemons are back first.
     package static let leaseExpiryGrace: Duration = .seconds(6)
     /// How long a background task may fail by time-outs, collisions or a lack of room before that is logged.
-    package static let failurePatience: Duration = .seconds(60)
+    package static let failureTimeout: Duration = .seconds(60)
 
     // MARK: Delivery
 

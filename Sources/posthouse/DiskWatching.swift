@@ -6,7 +6,7 @@ import Vocabulary
 /// neither the watchdog nor a scrape.
 final class DiskWatching: Sendable {
     private static let interval: Duration = .seconds(5)
-    private static let patience: Duration = .seconds(2)
+    private static let timeout: Duration = .seconds(2)
 
     /// nil: `[database] url` names the database, whose disk cannot be seen from here.
     private let directory: String?
@@ -29,7 +29,7 @@ final class DiskWatching: Sendable {
             if space == nil, isKnown {
                 observe(
                     .warning(
-                        "the disk of \(directory) does not answer within \(Self.patience): how full it is is not known "
+                        "the disk of \(directory) does not answer within \(Self.timeout): how full it is is not known "
                             + "until it does"))
             }
             isKnown = space != nil
@@ -41,7 +41,7 @@ final class DiskWatching: Sendable {
     /// - Returns: nil: it hangs, or the look before does; nil inside: there is nothing to see.
     private func look(at directory: String) async -> DiskSpace?? {
         if isLooking.withLock({ $0 }) { return nil }
-        return await Patience.answer(within: Self.patience) { [self] give in
+        return await TimeLimit.answer(within: Self.timeout) { [self] give in
             isLooking.withLock { $0 = true }
             @Sendable func end(_ space: DiskSpace?) {
                 isLooking.withLock { $0 = false }

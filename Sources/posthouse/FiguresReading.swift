@@ -8,7 +8,7 @@ import Vocabulary
 /// for each scrape.
 final class FiguresReading: Sendable {
     /// Well below Prometheus' scrape_timeout, which is 10 s by default.
-    private static let patience: Duration = .seconds(2)
+    private static let timeout: Duration = .seconds(2)
     /// How long what was read is shown without a newer reading: as long as Prometheus itself shows a sample (its
     /// look-back).
     private static let ageMax: Duration = .seconds(300)
@@ -29,7 +29,7 @@ final class FiguresReading: Sendable {
     /// What was read last; nil: nothing was for five minutes.
     var figures: [QueueFigures]? {
         get async {
-            if let reading = reading(at: .now) { _ = await Patience.value(of: reading, within: Self.patience) }
+            if let reading = reading(at: .now) { _ = await TimeLimit.value(of: reading, within: Self.timeout) }
             let now = ContinuousClock.Instant.now
             return state.withLock { state in
                 guard let readAt = state.readAt, now < readAt + Self.ageMax else { return nil }
@@ -53,7 +53,7 @@ final class FiguresReading: Sendable {
                     }
                     state.underWay = nil
                     // A long reading rests for as long as it took: others need the connection, too.
-                    state.restsUntil = end - now > Self.patience ? end + (end - now) : nil
+                    state.restsUntil = end - now > Self.timeout ? end + (end - now) : nil
                 }
             }
             state.underWay = reading

@@ -8,7 +8,7 @@ final class LifeSign: Sendable {
     static let ofThisProcess = LifeSign()
 
     /// A check that has not come back for so long hangs itself.
-    private static let patience: Duration = .seconds(30)
+    private static let timeout: Duration = .seconds(30)
 
     private struct State {
         var problem: String?
@@ -30,8 +30,8 @@ final class LifeSign: Sendable {
     /// What keeps this process from its work; nil: nothing is known of.
     private var problem: String? {
         state.withLock { state in
-            let isLate = ContinuousClock.now > state.checkedAt + Self.patience
-            return state.problem ?? (isLate ? "the daemon has not checked itself for \(Self.patience)" : nil)
+            let isLate = ContinuousClock.now > state.checkedAt + Self.timeout
+            return state.problem ?? (isLate ? "the daemon has not checked itself for \(Self.timeout)" : nil)
         }
     }
 }

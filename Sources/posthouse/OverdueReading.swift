@@ -6,7 +6,7 @@ import Vocabulary
 /// Counts the overdue purchases for /metrics and `status`, at most once a minute, because many can be overdue. A page
 /// does not wait long for it: until it is done, the page shows what was counted before.
 final class OverdueReading: Sendable {
-    private static let patience: Duration = .seconds(1)
+    private static let timeout: Duration = .seconds(1)
     private static let interval: Duration = .seconds(60)
 
     private struct State {
@@ -39,7 +39,7 @@ final class OverdueReading: Sendable {
     /// Nil: nothing was counted yet, or the last count failed.
     var figures: [OverdueFigures]? {
         get async {
-            if let counting = counting(at: .now) { _ = await Patience.value(of: counting, within: Self.patience) }
+            if let counting = counting(at: .now) { _ = await TimeLimit.value(of: counting, within: Self.timeout) }
             return state.withLock { $0.latest }
         }
     }

@@ -250,7 +250,7 @@ final class Relay: Sendable {
     /// - Returns: how many attempts were cut at the end of `limit`. nil: a database that does not answer held it up,
     ///   and the process is to end as it is. Nothing that was acknowledged is lost by that, and leases run out.
     func stop(within limit: Duration) async -> Int? {
-        await Patience.value(of: Task { await drain(within: limit) }, within: limit)
+        await TimeLimit.value(of: Task { await drain(within: limit) }, within: limit)
     }
 
     private func drain(within limit: Duration) async -> Int {
@@ -267,11 +267,11 @@ final class Relay: Sendable {
         reloader.stop()
         // Beside each other: a database that stores nothing must not keep attempts from ending. Whoever sent what is
         // still being stored has been answered by now. What is stored late is leased by nobody, or reclaimed.
-        async let recorded = Patience.value(of: recording, within: min(Limits.recordDrainTimeout, left()))
+        async let recorded = TimeLimit.value(of: recording, within: min(Limits.recordDrainTimeout, left()))
         let cut = await dispatcher.drain(upTo: left() / 2)
         let isRecorded = await recorded != nil
         // Bounds the wait for a database that does not answer: the leases run out by themselves.
-        if await Patience.value(of: settling, within: left()) == nil {
+        if await TimeLimit.value(of: settling, within: left()) == nil {
             settling.cancel()
             await settling.value
         }

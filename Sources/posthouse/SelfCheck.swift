@@ -11,12 +11,12 @@ import Vocabulary
 /// open. The database's reachability does not count: a stopped PostgreSQL is no reason to restart the relay.
 struct SelfCheck: Sendable {
     /// An event loop that takes longer than this to run an empty task hangs.
-    private static let loopPatience: Duration = .seconds(5)
+    private static let loopTimeout: Duration = .seconds(5)
     /// A database thread this far past the deadline of its wait hangs.
-    private static let threadPatience: Duration = .seconds(10)
+    private static let threadTimeout: Duration = .seconds(10)
     private static let statusInterval: Duration = .seconds(5)
 
-    static let loopHangs = "an event loop has not answered for \(loopPatience.components.seconds) s"
+    static let loopHangs = "an event loop has not answered for \(loopTimeout.components.seconds) s"
     static let socketFailed = "a socket has failed"
     private static let standstill =
         "the database has not committed lately: nothing is delivered, and webhooks may be answered 503"
@@ -72,7 +72,7 @@ struct SelfCheck: Sendable {
 
     /// Which thread does not answer, as a text; nil if all do.
     private func hang() async -> String? {
-        if let deadline = relay.pool.earliestDeadline, deadline + Self.threadPatience < .now {
+        if let deadline = relay.pool.earliestDeadline, deadline + Self.threadTimeout < .now {
             let late = (ContinuousClock.Instant.now - deadline).components.seconds
             return "a database thread has not come back, \(late) s after the end of its wait"
         }
@@ -90,6 +90,6 @@ struct SelfCheck: Sendable {
 
     /// Whether the loop runs an empty task in time; one that hangs never does.
     private static func answers(_ loop: any EventLoop) async -> Bool {
-        await Patience.answer(within: loopPatience) { give in loop.execute { give(true) } } ?? false
+        await TimeLimit.answer(within: loopTimeout) { give in loop.execute { give(true) } } ?? false
     }
 }

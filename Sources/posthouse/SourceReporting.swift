@@ -34,9 +34,9 @@ struct SourceReporting: Sendable {
         let last = Task { [heard] in
             do { try await SourceReports.write(minute, heard: heard, by: registration, in: pool) } catch {}
         }
-        _ = await Patience.value(of: last, within: Self.lastPatience)
+        _ = await TimeLimit.value(of: last, within: Self.lastTimeout)
     }
 
     /// A stop does not wait longer for the last report.
-    private static let lastPatience: Duration = .seconds(1)
+    private static let lastTimeout: Duration = .seconds(1)
 }

@@ -15,7 +15,7 @@ final class StartUndo: Sendable {
             defer { steps = [] }
             return steps
         }
-        return await Patience.value(
+        return await TimeLimit.value(
             of: Task { for step in steps.reversed() { await step() } }, within: limit) != nil
     }
 }

@@ -16,7 +16,7 @@ struct GateTests {
         @Sendable func enter() {
             Task {
                 do throws(APIFailure) {
-                    try await gate.pass(patience: .seconds(3_600)) { () async throws(LookupFailure) in
+                    try await gate.pass(timeout: .seconds(3_600)) { () async throws(LookupFailure) in
                         await room.stay()
                     }
                     answered.yield(true)

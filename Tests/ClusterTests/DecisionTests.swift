@@ -45,15 +45,15 @@ import Testing
     }
 
     @Test("A server that starts is waited for as long as any of its processes works, and no longer")
-    func startPatience() {
+    func startTimeout() {
         let begin = ContinuousClock.Instant.now
         let limit = ClusterLimits.idleStartTimeout
         // What the processes have worked at each multiple of the limit, and a second behind the last.
         func isOver(_ work: [[pid_t: UInt64]]) -> [Bool] {
-            var patience = StartPatience(begin: begin)
+            var timeout = StartTimeout(begin: begin)
             return work.indices.map { turn in
                 let late = turn == work.count - 1 ? Duration.seconds(1) : .zero
-                return patience.isOver(at: begin + limit * (turn + 1) + late, work: work[turn])
+                return timeout.isOver(at: begin + limit * (turn + 1) + late, work: work[turn])
             }
         }
         #expect(isOver([[1: 7, 2: 1], [1: 7, 2: 2], [1: 7, 2: 3]]) == [false, false, false])

@@ -55,12 +55,12 @@ struct EndpointReachTests {
 
     @Test func aSilentAddressHasAShareOfTheTimeAndTheLastOneTheRest() {
         let margin = TimeAmount.milliseconds(HTTPClientLimits.connectMarginMilliseconds)
-        #expect(Dial.patience(.seconds(15), others: 0) == TimeAmount.seconds(15) + margin)
-        #expect(Dial.patience(.seconds(15), others: 1) == HTTPClientLimits.connectShareMax)
-        #expect(Dial.patience(.seconds(120), others: 7) == HTTPClientLimits.connectShareMax)
-        #expect(Dial.patience(.seconds(3), others: 1) == .milliseconds(1_500))
-        #expect(Dial.patience(.seconds(2), others: 7) == .milliseconds(250))
-        #expect(Dial.patience(.nanoseconds(1), others: 7) == .nanoseconds(1))
+        #expect(Dial.timeout(.seconds(15), others: 0) == TimeAmount.seconds(15) + margin)
+        #expect(Dial.timeout(.seconds(15), others: 1) == HTTPClientLimits.connectShareMax)
+        #expect(Dial.timeout(.seconds(120), others: 7) == HTTPClientLimits.connectShareMax)
+        #expect(Dial.timeout(.seconds(3), others: 1) == .milliseconds(1_500))
+        #expect(Dial.timeout(.seconds(2), others: 7) == .milliseconds(250))
+        #expect(Dial.timeout(.nanoseconds(1), others: 7) == .nanoseconds(1))
     }
 
     @Test(arguments: [

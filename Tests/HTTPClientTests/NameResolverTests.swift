@@ -49,9 +49,9 @@ struct NameResolverTests {
     private let loop = MultiThreadedEventLoopGroup.singleton.next()
 
     private func resolver(
-        _ names: Names, patience: Duration = .milliseconds(20), memory: Duration = .seconds(3_600)
+        _ names: Names, timeout: Duration = .milliseconds(20), memory: Duration = .seconds(3_600)
     ) -> NameResolver {
-        NameResolver(patience: patience, memory: memory, lookUp: { names.lookUp($0) })
+        NameResolver(timeout: timeout, memory: memory, lookUp: { names.lookUp($0) })
     }
 
     private func texts(_ addresses: [SocketAddress]) -> [String] {
@@ -82,7 +82,7 @@ struct NameResolverTests {
         #expect(try await texts(resolver.resolver.resolve("a", 443, loop).get()) == ["192.0.2.1:443"])
         names.set("a", .hangs)
         #expect(try await texts(resolver.resolver.resolve("a", 8443, loop).get()) == ["192.0.2.1:8443"])
-        // Its thread may begin later than the patience ends.
+        // Its thread may begin later than the timeout ends.
         while names.count < 2 { try await Task.sleep(for: .milliseconds(1)) }
         #expect(try await texts(resolver.resolver.resolve("a", 1, loop).get()) == ["192.0.2.1:1"])
         #expect(names.count == 2)
@@ -93,7 +93,7 @@ struct NameResolverTests {
     func failures() async throws {
         let names = Names(["a": .address("192.0.2.1")])
         // The answer is what counts here, however late a busy machine is with it.
-        let resolver = resolver(names, patience: .seconds(600))
+        let resolver = resolver(names, timeout: .seconds(600))
         _ = try await resolver.resolver.resolve("a", 1, loop).get()
         names.set("a", .unavailable)
         #expect(try await texts(resolver.resolver.resolve("a", 1, loop).get()) == ["192.0.2.1:1"])

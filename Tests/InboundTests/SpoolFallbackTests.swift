@@ -105,7 +105,7 @@ struct SpoolFallbackTests {
         #expect(queue.depth == 1)
         place.fallback.expire(at: began)
         #expect(place.spool.figures.webhooks == 0, "it has its time")
-        place.fallback.expire(at: .now + Limits.spoolPatience)
+        place.fallback.expire(at: .now + Limits.spoolTimeout)
         #expect(await comesToHold { answered.withLock { $0 } == [200] })
         // From then on the silence lasts for some seconds; by another one it lasts for longer than this test.
         place.fallback.given(place.fallback.watch(until: .now) { _ in })
@@ -145,7 +145,7 @@ struct SpoolFallbackTests {
         path.receive(Self.request(token, source: "play", body: body)) { answer in
             answered.withLock { $0.append(answer.status) }
         }
-        place.fallback.expire(at: .now + Limits.spoolPatience)
+        place.fallback.expire(at: .now + Limits.spoolTimeout)
         #expect(await comesToHold { answered.withLock { $0 } == [200] })
         #expect(place.spool.figures.webhooks == 1 && queue.depth == 0)
         #expect(place.fallback.problem == nil, "it says nothing of the database")

@@ -80,7 +80,7 @@ struct MigratorTests {
     }
 
     @Test("A migration of another daemon is waited for longer than a statement may take")
-    func patience() async throws {
+    func timeout() async throws {
         let ledger = try await TestLedger(isMigrated: false)
         let impatient = try ConnectionSettings(
             ledger.connectionString, connectTimeout: .seconds(120), statementTimeout: .seconds(20),

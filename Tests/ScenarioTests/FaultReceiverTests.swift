@@ -85,7 +85,7 @@ extension FaultTests {
         #expect(stored.count == 5)
         // The others are answered when their time is up: that they were too slow, or to come again.
         for (socket, _) in halves {
-            socket.prepare(patience: 180)
+            socket.prepare(timeout: 180)
             var reader = HTTPReader(socket)
             let status = try reader.next(isAnswer: true)?.status
             #expect(status == 408 || status == 503)
@@ -131,7 +131,7 @@ final class BadReceiver: Sendable {
 
     private static func serve(_ socket: Socket, _ manner: Manner, _ seen: Monitor<Int>) {
         defer { close(socket.descriptor) }
-        socket.prepare(patience: 180)
+        socket.prepare(timeout: 180)
         var reader = HTTPReader(socket)
         while (try? reader.next(isAnswer: false)) != nil {
             seen.change { $0 += 1 }

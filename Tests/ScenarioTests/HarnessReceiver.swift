@@ -150,7 +150,7 @@ final class Receiver: Sendable {
     }
 
     private static func serve(_ socket: Socket, _ state: Monitor<State>, _ keys: [SymmetricKey]) {
-        socket.prepare(patience: 300)
+        socket.prepare(timeout: 300)
         var reader = HTTPReader(socket)
         while let request = try? reader.next(isAnswer: false) {
             let isVerified = verify(request, keys)

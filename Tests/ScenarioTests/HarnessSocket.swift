@@ -4,7 +4,7 @@ import Foundation
 struct Socket {
     let descriptor: Int32
 
-    static func connect(port: UInt16, patience seconds: Int = 180) throws -> Socket {
+    static func connect(port: UInt16, timeout seconds: Int = 180) throws -> Socket {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw HarnessFailure(call: "socket") }
         var address = loopback(port)
@@ -18,7 +18,7 @@ struct Socket {
             throw HarnessFailure(call: "connect to port \(port)")
         }
         let socket = Socket(descriptor: descriptor)
-        socket.prepare(patience: seconds)
+        socket.prepare(timeout: seconds)
         return socket
     }
 
@@ -75,7 +75,7 @@ struct Socket {
         return address
     }
 
-    func prepare(patience seconds: Int) {
+    func prepare(timeout seconds: Int) {
         var limit = timeval(tv_sec: seconds, tv_usec: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
         setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))

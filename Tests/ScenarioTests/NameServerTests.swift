@@ -51,7 +51,7 @@ private final class SilentNameServer: Sendable {
             }
         }
         guard descriptor >= 0, code == 0 else { throw HarnessFailure(call: "bind to port 53") }
-        Socket(descriptor: descriptor).prepare(patience: 180)
+        Socket(descriptor: descriptor).prepare(timeout: 180)
     }
 
     deinit { close(descriptor) }

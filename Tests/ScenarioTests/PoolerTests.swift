@@ -85,7 +85,7 @@ private final class Turns: Sendable {
     private let listener: Socket
     private let open = Monitor<[Int32]>([])
     /// Seconds that a connection may be silent.
-    private static let patience = 600
+    private static let timeout = 600
 
     init(_ ports: [UInt16]) throws {
         (listener, port) = try Socket.listen()
@@ -96,8 +96,8 @@ private final class Turns: Sendable {
                 let descriptor = accept(listener.descriptor, nil, nil)
                 guard descriptor >= 0 else { return }
                 let client = Socket(descriptor: descriptor)
-                client.prepare(patience: Self.patience)
-                guard let server = try? Socket.connect(port: ports[turn % ports.count], patience: Self.patience) else {
+                client.prepare(timeout: Self.timeout)
+                guard let server = try? Socket.connect(port: ports[turn % ports.count], timeout: Self.timeout) else {
                     close(descriptor)
                     continue
                 }

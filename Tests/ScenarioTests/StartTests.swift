@@ -47,7 +47,7 @@ import Vocabulary
     func databaseSilent() throws {
         let (listener, port) = try Socket.listen()
         defer { close(listener.descriptor) }
-        listener.prepare(patience: 180)
+        listener.prepare(timeout: 180)
         let text = "host=127.0.0.1 port=\(port) user=u dbname=d sslmode=disable"
         let relay = try Relay([.init("backend", Receiver())], storage: .given(text))
         defer { relay.end() }
@@ -306,7 +306,7 @@ final class NotifySocket: Sendable {
             }
         }
         guard descriptor >= 0, code == 0 else { throw HarnessFailure(call: "bind") }
-        Socket(descriptor: descriptor).prepare(patience: 180)
+        Socket(descriptor: descriptor).prepare(timeout: 180)
     }
 
     deinit { close(descriptor) }

@@ -3,7 +3,7 @@ internal import Synchronization
 internal import Vocabulary
 
 /// Decides which webhooks of spooling sources go to the spool: those that the ledger refuses, those that it has not
-/// committed after `Limits.spoolPatience`, and at once all that come while it is known to take none.
+/// committed after `Limits.spoolTimeout`, and at once all that come while it is known to take none.
 package final class SpoolFallback: Sendable {
     /// Writes a webhook into the spool, with the reason.
     typealias Keep = @Sendable (_ cause: String) -> Void
@@ -93,7 +93,7 @@ package final class SpoolFallback: Sendable {
         let late = state.withLock { state in
             let late = state.watched.filter { $0.value.until <= now }
             for ticket in late.keys { state.watched[ticket] = nil }
-            if late.values.contains(where: \.isGiven) { state.isSilentUntil = now + Limits.spoolPatience }
+            if late.values.contains(where: \.isGiven) { state.isSilentUntil = now + Limits.spoolTimeout }
             return late
         }
         for (_, entry) in late.sorted(by: { $0.key < $1.key }) {

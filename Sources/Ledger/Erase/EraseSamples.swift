@@ -12,7 +12,7 @@ extension Erasure {
         package let failure: DatabaseError?
     }
 
-    private static let patience: Duration = .seconds(600)
+    private static let timeout: Duration = .seconds(600)
 
     /// Analyzes each table again in whose samples an id occurs, each in a transaction of its own. It waits for whatever
     /// else maintains the table. Nothing that reads or writes waits for it; the making of partitions does, and is tried
@@ -32,7 +32,7 @@ extension Erasure {
                 try await pool.withSession { session throws(DatabaseError) in
                     try session.transaction { session throws(DatabaseError) in
                         try session.script(
-                            "SET LOCAL statement_timeout = 0; \(target) ANALYZE \(table.name)", upTo: Self.patience)
+                            "SET LOCAL statement_timeout = 0; \(target) ANALYZE \(table.name)", upTo: Self.timeout)
                     }
                 }
             } catch {

@@ -32,7 +32,7 @@ package enum SourceNames {
             AND EXISTS (SELECT FROM purchases p WHERE p.source = n.name)
         """)
     /// For them: a reload of the daemon waits for the answer.
-    private static let patience: Duration = .seconds(2)
+    private static let timeout: Duration = .seconds(2)
 
     package static func remember(_ names: [String], in pool: Pool) async throws {
         _ = try await pool.withSession { session throws(DatabaseError) in
@@ -53,7 +53,7 @@ package enum SourceNames {
             let known = try session.run(heard, configured)
             do throws(DatabaseError) {
                 let others = try session.transaction { session throws(DatabaseError) in
-                    try session.script("SET LOCAL statement_timeout = \(patience.wholeMilliseconds)")
+                    try session.script("SET LOCAL statement_timeout = \(timeout.wholeMilliseconds)")
                     return try session.run(unheard, configured)
                 }
                 return (known + others).sorted()

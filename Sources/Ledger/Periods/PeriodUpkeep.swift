@@ -9,7 +9,7 @@ extension Upkeep {
     private static let keptBytesMax: Int64 = 8 << 20
     /// Rows read of a partition for the planner: enough to see what is unique.
     static let statisticsTarget = 10
-    private static let statisticsPatience: Duration = .seconds(600)
+    private static let statisticsTimeout: Duration = .seconds(600)
 
     /// Moves on sequences that are behind their tables, and begins the next period when it is due; runs at the start,
     /// before anything is recorded, and every hour. The partitions of a period come first, and once they are committed
@@ -52,7 +52,7 @@ extension Upkeep {
                         """
                         SET LOCAL statement_timeout = 0; SET LOCAL default_statistics_target = \(Self.statisticsTarget);
                         ANALYZE \(table)
-                        """, upTo: Self.statisticsPatience)
+                        """, upTo: Self.statisticsTimeout)
                 }
             }
         }
@@ -184,7 +184,7 @@ extension Upkeep {
                 try session.transaction { session throws(DatabaseError) in
                     try session.script(
                         "SET LOCAL statement_timeout = 0; ALTER TABLE \(kept) VALIDATE CONSTRAINT \(bound)",
-                        upTo: Self.statisticsPatience)
+                        upTo: Self.statisticsTimeout)
                 }
             } catch  where error.isOfWhatIsGone {
                 // Another daemon was faster and has dropped the period.

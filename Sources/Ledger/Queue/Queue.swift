@@ -144,9 +144,9 @@ package struct Queue: Sendable {
         if let error = error as? DatabaseError {
             if error.isConnectionLevel { return }
             if error.isRetryable, !logsTimeouts || !error.isStatementTimeout {
-                let patience = Limits.failurePatience
-                guard lasting.failed(what, patience: patience, at: time) else { return }
-                return observe(.warning("\(what) has not succeeded for \(patience) and is tried again: \(error)"))
+                let timeout = Limits.failureTimeout
+                guard lasting.failed(what, timeout: timeout, at: time) else { return }
+                return observe(.warning("\(what) has not succeeded for \(timeout) and is tried again: \(error)"))
             }
         }
         observe(.warning("\(what) failed and will be tried again: \(error)"))

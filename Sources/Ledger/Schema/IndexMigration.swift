@@ -74,7 +74,7 @@ package enum IndexMigration {
     /// Key of the advisory lock: "indexing" as bytes.
     private static let lockKey: Int64 = 0x696E_6465_7869_6E67
     /// The longest time for one index.
-    private static let patience: Duration = .seconds(6 * 3_600)
+    private static let timeout: Duration = .seconds(6 * 3_600)
 
     static let lock = Statement<Int64, Bool>("index_lock", "SELECT pg_try_advisory_lock($1)")
     static let unlock = Statement<Int64, Bool>("index_unlock", "SELECT pg_advisory_unlock($1)")
@@ -211,6 +211,6 @@ package enum IndexMigration {
 
     /// Alone: PostgreSQL refuses CONCURRENTLY beside other statements.
     private static func run(_ sql: String, on session: borrowing Session) throws(DatabaseError) {
-        try session.script(sql, upTo: patience)
+        try session.script(sql, upTo: timeout)
     }
 }

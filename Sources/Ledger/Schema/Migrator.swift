@@ -122,7 +122,7 @@ package enum Migrator {
     private static let lock: Int64 = 0x706F_7374_686F_7573
     /// The longest time for one migration, and for waiting for another daemon's: on a large ledger one may rewrite a
     /// table or build an index.
-    private static let patience: Duration = .seconds(6 * 3_600)
+    private static let timeout: Duration = .seconds(6 * 3_600)
     /// The pause before it is tried again where others use the tables: each attempt may hold up webhooks.
     private static let pause: Duration = .seconds(5)
 
@@ -145,14 +145,14 @@ package enum Migrator {
     static let record = Statement<(Int32, String, [UInt8]), ()>(
         "migrate_record", "INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, $3)")
 
-    /// Migrates. Where others use a table that is to be changed, it is tried again until they have ended or `patience`
+    /// Migrates. Where others use a table that is to be changed, it is tried again until they have ended or `timeout`
     /// is over: webhooks go on meanwhile.
     /// - Parameter onWait: called at the first attempt that fails by that.
     /// - Returns: the versions before and after.
     package static func migrate(
         on connection: Connection, onWait: @Sendable (MigrationError) -> Void = { _ in }
     ) async throws -> Result<(from: Int, to: Int), MigrationError> {
-        let deadline = ContinuousClock.now + patience
+        let deadline = ContinuousClock.now + timeout
         var isFirst = true
         while true {
             let outcome = try await connection.withSession { session throws(DatabaseError) in
@@ -183,7 +183,7 @@ package enum Migrator {
 
     /// Makes every daemon that starts on this database wait until the current transaction has ended.
     static func holdStarts(on session: borrowing Session) throws(DatabaseError) {
-        try session.script("SELECT FROM pg_advisory_xact_lock(\(session.lockKey(lock)))", upTo: patience)
+        try session.script("SELECT FROM pg_advisory_xact_lock(\(session.lockKey(lock)))", upTo: timeout)
     }
 
     /// Makes the schema that the configuration names, if it is not there.
@@ -277,7 +277,7 @@ package enum Migrator {
 
     static func apply(_ migration: Migration, on session: borrowing Session) -> MigrationError? {
         do throws(DatabaseError) {
-            try session.script(migration.sql, upTo: patience)
+            try session.script(migration.sql, upTo: timeout)
             _ = try session.execute(record, (migration.version, migration.name, migration.checksum))
             return nil
         } catch {

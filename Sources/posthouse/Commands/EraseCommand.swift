@@ -9,7 +9,7 @@ import Vocabulary
 struct EraseCommand: AsyncParsableCommand {
     /// How long to wait for deliveries that a daemon has in hand, and for webhooks of the person that come meanwhile:
     /// one attempt may last as long as its time-out.
-    private static let patience: Duration = .seconds(60)
+    private static let timeout: Duration = .seconds(60)
     private static let pause: Duration = .milliseconds(500)
 
     static let configuration = CommandConfiguration(
@@ -49,7 +49,7 @@ struct EraseCommand: AsyncParsableCommand {
                     """
                 Terminal.printToStandardError(PlainText.harmless(text))
             }
-            let end = ContinuousClock.now + Self.patience
+            let end = ContinuousClock.now + Self.timeout
             if !dryRun, erasure.holders.count > 1 {
                 // What leads to the others is erased before the last stage, and nobody would find them again.
                 let names = erasure.holders.map(\.storageKey).joined(separator: ", ")
@@ -109,7 +109,7 @@ struct EraseCommand: AsyncParsableCommand {
     }
 
     private func erase(_ erasure: Erasure, in pool: Pool) async throws -> Erasure.Tally {
-        let end = ContinuousClock.now + Self.patience
+        let end = ContinuousClock.now + Self.timeout
         var sum = Erasure.Tally()
         while true {
             let tally = try await erasure.run(in: pool) { Self.show("erasing", $0) }

@@ -13,15 +13,15 @@ import Vocabulary
 
 extension ServeCommand {
     /// How long the start waits for a database that does not answer yet.
-    private static let databasePatience: Duration = .seconds(60)
+    private static let databaseTimeout: Duration = .seconds(60)
     /// How long the database may take to be prepared before a daemon that spools serves without it: another daemon may
     /// be migrating it. Longer than a new ledger takes on a busy machine.
-    private static let preparationPatience: Duration = .seconds(10)
+    private static let preparationTimeout: Duration = .seconds(10)
     /// Reasons that the journal is given for one outage.
     private static let reasonsMax = 16
     /// A start that a signal ends has this long to undo what it began. Then the process ends as it is: a private
     /// cluster that runs on is taken over by the next start, and a migration is rolled back by the database.
-    private static let undoPatience: Duration = .seconds(4)
+    private static let undoTimeout: Duration = .seconds(4)
     /// How much more time the service manager is asked for, and how often.
     private static let extensionLength: Duration = .seconds(60)
     private static let extensionInterval: Duration = .seconds(20)
@@ -36,7 +36,7 @@ extension ServeCommand {
     private enum Event: Sendable {
         case ended(Result<Running, any Error>)
         case signal(Int32)
-        case patienceIsOver
+        case timedOut
     }
 
     /// One outage of the database: what the journal has of it, and how long the next attempt waits.
@@ -111,12 +111,12 @@ extension ServeCommand {
                 _ = Notify.stopping(status: "giving up the start")
                 work.cancel()
                 Task {
-                    try await Task.sleep(for: Self.undoPatience)
-                    event.yield(.patienceIsOver)
+                    try await Task.sleep(for: Self.undoTimeout)
+                    event.yield(.timedOut)
                 }
-            case .patienceIsOver:
+            case .timedOut:
                 observatory.observer(
-                    .warning("the start did not end in \(Self.undoPatience): stopped without undoing what it began"))
+                    .warning("the start did not end in \(Self.undoTimeout): stopped without undoing what it began"))
                 Self.logEnd(cause ?? SIGTERM, observatory.observer)
                 return nil
             }
@@ -231,7 +231,7 @@ extension ServeCommand {
     }
 
     private static let takesLong = """
-        the database is not prepared after \(preparationPatience): its tables are being changed, somebody else holds them \
+        the database is not prepared after \(preparationTimeout): its tables are being changed, somebody else holds them \
         (another daemon? pg_stat_activity shows it), or it answers slowly or not at all
         """
 
@@ -287,10 +287,10 @@ extension ServeCommand {
                     try await serveEarly("\(error)")
                 } else {
                     let now = ContinuousClock.Instant.now
-                    guard now < deadline ?? now + databasePatience else {
+                    guard now < deadline ?? now + databaseTimeout else {
                         throw DatabaseAccess.unreachable(error, configuration, path)
                     }
-                    deadline = deadline ?? now + databasePatience
+                    deadline = deadline ?? now + databaseTimeout
                     _ = Notify.status("waiting for the database: \(error)")
                 }
                 try await outage.waitBeforeRetry()
@@ -300,7 +300,7 @@ extension ServeCommand {
 
     /// Prepares the database, once.
     /// - Parameter waits: called, with the reason, when others keep the tables from being changed, or when it takes
-    ///   longer than `preparationPatience`. What it throws ends the attempt.
+    ///   longer than `preparationTimeout`. What it throws ends the attempt.
     private static func attempt(
         _ settings: ConnectionSettings, _ direct: DirectConnection, isDeclared: Bool,
         _ admit: @escaping @Sendable (ConnectionSettings) async throws -> Void,
@@ -318,13 +318,13 @@ extension ServeCommand {
                 })
         }
         defer { work.cancel() }
-        let impatience = Task {
-            try await Task.sleep(for: preparationPatience)
+        let timeout = Task {
+            try await Task.sleep(for: preparationTimeout)
             reason.yield(takesLong)
         }
-        defer { impatience.cancel() }
+        defer { timeout.cancel() }
         for await next in reasons {
-            impatience.cancel()
+            timeout.cancel()
             try await waits(next)
         }
         // A start that is given up ends the stream, too.

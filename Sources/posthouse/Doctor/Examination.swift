@@ -177,7 +177,7 @@ struct Examination {
     private static func bounded(
         _ area: DoctorFinding.Area, within limit: Duration, _ body: @escaping @Sendable () async -> [DoctorFinding]
     ) async -> [DoctorFinding] {
-        await Patience.value(of: Task { await body() }, within: limit)
+        await TimeLimit.value(of: Task { await body() }, within: limit)
             ?? [DoctorFinding(area, .unknown, "nothing was found out within \(limit.components.seconds) s")]
     }
 

@@ -27,7 +27,7 @@ enum UnitExamination {
         let task = Task { () -> Result<String, any Error> in
             do { return .success(try await ask()) } catch { return .failure(error) }
         }
-        guard let result = await Patience.value(of: task, within: Examination.limit) else {
+        guard let result = await TimeLimit.value(of: task, within: Examination.limit) else {
             // Ends the program, too.
             task.cancel()
             throw Systemctl.Failure(text: "systemctl did not answer within \(Examination.limit.components.seconds) s")

@@ -1,7 +1,7 @@
 import Synchronization
 
 /// Waits for what cannot be cancelled, such as an answer of the database.
-enum Patience {
+enum TimeLimit {
     /// The value of a task that ends within `limit`; nil: it runs on. A caller that is cancelled waits all the same.
     static func value<Value: Sendable>(of task: Task<Value, Never>, within limit: Duration) async -> Value? {
         await answer(within: limit) { give in Task { give(await task.value) } }
@@ -13,13 +13,13 @@ enum Patience {
     ) async -> Value? {
         await withCheckedContinuation { continuation in
             let answer = Answer(continuation)
-            let impatient = Task {
+            let timeout = Task {
                 try await Task.sleep(for: limit)
                 answer.give(nil)
             }
             ask { value in
                 answer.give(value)
-                impatient.cancel()
+                timeout.cancel()
             }
         }
     }
