@@ -132,11 +132,11 @@ struct Reloader: Sendable {
         // Not awaited, because it queries the database for the lanes that may open; the next poll tries again.
         Task { await dispatcher.wakeUp() }
         openListeners.answer(by: makeHandlers(next))
-        let mended = Self.mended(lanes.changed, since: live.current)
+        let withChangedConnection = Self.withChangedConnection(lanes.changed, since: live.current)
         // Also where it is paused: once it is resumed, all of it goes.
-        if !mended.isEmpty {
+        if !withChangedConnection.isEmpty {
             let retry = Task {
-                await queue.tryNow(mended)
+                await queue.tryNow(withChangedConnection)
                 await dispatcher.wakeUp()
             }
             retries.change { $0.append(retry) }
@@ -144,7 +144,8 @@ struct Reloader: Sendable {
         let hasNewCertificate = prepared.certificate.map { openListeners.renew($0) } ?? false
         observatory.setDetail(perSecond: next.journal.detailPerSecond)
         let reload = Reload(
-            from: live.current, to: next, started: started, lanes: lanes, mended: mended, paused: prepared.paused,
+            from: live.current, to: next, started: started, lanes: lanes, withChangedConnection: withChangedConnection,
+            paused: prepared.paused,
             hasNewCertificate: hasNewCertificate, hasNewConnection: prepared.connection != nil)
         live.replace(next)
         return reload
@@ -154,7 +155,9 @@ struct Reloader: Sendable {
     func stop() { retries.current.forEach { $0.cancel() } }
 
     /// Integrations of which something has changed that may be why deliveries failed.
-    private static func mended(_ changed: [RoutedIntegration], since old: Configuration) -> [RoutedIntegration] {
+    private static func withChangedConnection(_ changed: [RoutedIntegration], since old: Configuration)
+        -> [RoutedIntegration]
+    {
         let known = Dictionary(firstOf: old.integrations, by: \.name)
         return changed.filter { route in
             known[route.integration.name].map { !$0.reachesTheSame(as: route.integration) } ?? false
@@ -171,7 +174,7 @@ struct Reload {
 
     init(
         from old: Configuration, to new: Configuration, started: Configuration, lanes: LaneChanges,
-        mended: [RoutedIntegration], paused: Set<Int32>, hasNewCertificate: Bool, hasNewConnection: Bool
+        withChangedConnection: [RoutedIntegration], paused: Set<Int32>, hasNewCertificate: Bool, hasNewConnection: Bool
     ) {
         var parts: [String] = []
         func list(_ what: String, _ names: [String]) {
@@ -198,7 +201,9 @@ struct Reload {
         if old.journal != new.journal { parts.append("changed [journal]") }
         if old.retention != new.retention { parts.append("changed [retention]") }
         if old.server.maxBodyBytes != new.server.maxBodyBytes { parts.append("changed [server] max_body") }
-        list("due now: what waits for", mended.filter { !paused.contains($0.row) }.map(\.integration.name))
+        list(
+            "due now: what waits for", withChangedConnection.filter { !paused.contains($0.row) }.map(\.integration.name)
+        )
         list(
             "paused until posthouse resume:",
             (lanes.added + changed).filter { paused.contains($0.row) }.map(\.integration.name))

@@ -4,32 +4,32 @@ package import Vocabulary
 /// The leeway of each source, as look-ups need it.
 package struct Leeways: Sendable {
     /// Of all sources: only webhooks end access.
-    package static let off = Leeways(of: [:], otherwise: .off)
+    package static let off = Leeways(of: [:], forOthers: .off)
 
     private let bySource: [String: Leeway]
     /// Of sources that are not configured here: whatever their leeway was, it must not end by a change of the file.
-    private let otherwise: Leeway
+    private let forOthers: Leeway
     /// Two columns of a parameter: the empty name stands for every other source.
     let names: [String]
     /// Nil: off.
     let milliseconds: [Int64?]
 
     package init(_ sources: [Source]) {
-        self.init(of: Dictionary(firstOf: sources.map { ($0.name, $0.leeway) }), otherwise: .off)
+        self.init(of: Dictionary(firstOf: sources.map { ($0.name, $0.leeway) }), forOthers: .off)
     }
 
     /// Of a source without rules it is off, as of one that is not configured.
-    init(_ rules: [String: SourceRules]) { self.init(of: rules.mapValues(\.leeway), otherwise: .off) }
+    init(_ rules: [String: SourceRules]) { self.init(of: rules.mapValues(\.leeway), forOthers: .off) }
 
-    private init(of bySource: [String: Leeway], otherwise: Leeway) {
+    private init(of bySource: [String: Leeway], forOthers: Leeway) {
         self.bySource = bySource
-        self.otherwise = otherwise
+        self.forOthers = forOthers
         let sorted = bySource.sorted { $0.key < $1.key }
         names = [""] + sorted.map(\.key)
-        milliseconds = [otherwise.milliseconds] + sorted.map(\.value.milliseconds)
+        milliseconds = [forOthers.milliseconds] + sorted.map(\.value.milliseconds)
     }
 
-    package subscript(source: String) -> Leeway { bySource[source] ?? otherwise }
+    package subscript(source: String) -> Leeway { bySource[source] ?? forOthers }
 }
 
 /// The rule of `TimedAccess` in SQL, for pages that are cut and counted in the database.
