@@ -76,7 +76,7 @@ extension PurchaseState {
 
     /// Whether a move is older than those that became part of the facts.
     func comesTooLate(_ move: KeptMove) -> Bool {
-        if let horizon, move.at < horizon { return !isUnheard(move, before: horizon) }
+        if let horizon, move.at < horizon { return !predatesPurchase(move, before: horizon) }
         return moves.count >= Self.movesMax && moves.first.map { move < $0 } ?? false
     }
 
@@ -103,7 +103,7 @@ extension PurchaseState {
     /// Makes the oldest moves and nameless facts part of the facts and registers, once no webhook can change what they
     /// do and whose they are: those older than the retry horizon, and those beyond the limits.
     mutating func settle(movesMost: Int = Self.movesMax, namelessMost: Int = Self.namelessMax) {
-        moves.removeAll(where: isIdle)
+        moves.removeAll(where: canNeverCount)
         if nameless.count > Self.namelessMax { dropInnerNameless() }
         let horizon = horizon ?? Timestamp.distantPast
         func isMoveDue() -> Bool { moves.count > movesMost || moves.first.map { $0.at < horizon } ?? false }

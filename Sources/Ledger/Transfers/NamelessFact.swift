@@ -115,7 +115,7 @@ extension PurchaseState {
 
     /// Whether the move is a link that can never count, whatever else arrives: somebody was given the purchase by name
     /// before it, and not its subject.
-    func isIdle(_ move: KeptMove) -> Bool {
+    func canNeverCount(_ move: KeptMove) -> Bool {
         guard isLink(move) else { return false }
         let given = names.filter { $0.kind == .gain && $0.at <= move.at }
         return !given.isEmpty && !given.contains { $0.holder == move.from }
@@ -129,7 +129,7 @@ extension PurchaseState {
 
     /// Facts, in canonical order, with the periods that tenures are judged by. Of a purchase whose source always names
     /// somebody, these are the stated ones. What a revocation took back lasts no longer by a further loss.
-    func reaching(_ facts: [KeptFact]) -> [KeptFact] {
+    func extendingPeriods(_ facts: [KeptFact]) -> [KeptFact] {
         guard mayLackName else { return facts }
         var cuts: [Holder: Timestamp] = [:]
         return facts.map { fact in
@@ -245,7 +245,7 @@ extension PurchaseState {
 
     /// Whether a link is older than all that is known of its subject here: it was stated before the purchase was known,
     /// however long ago, and nobody was named since.
-    func isUnheard(_ move: KeptMove, before horizon: Timestamp) -> Bool {
+    func predatesPurchase(_ move: KeptMove, before horizon: Timestamp) -> Bool {
         guard let own = own.first(where: { $0.holder == move.from }), move.at < own.since else { return false }
         let link = HolderName(at: move.at, kind: .link, holder: move.to, about: move.from)
         return !names.contains { name in

@@ -30,7 +30,7 @@ package struct PurchaseState: Sendable, Equatable {
     package internal(set) var forgottenOrdinal = 0
 
     /// Exclusive: whether events of the purchase's source may name no account. Only then is anything in the three lists
-    /// below, and periods reach further than they are stated (`reaching`).
+    /// below, and periods reach further than they are stated (`extendingPeriods`).
     package internal(set) var mayLackName = false
     /// Gains and losses that name no account. Whose they are is computed (`EffectiveMoves`). Ascending.
     package internal(set) var nameless: [NamelessFact] = []

@@ -41,7 +41,7 @@ struct Timeline {
     init(_ state: PurchaseState) {
         let moved = EffectiveMoves(state)
         effects = moved.effects
-        take(state.reaching(state.withoutLeftPlans(moved.facts)))
+        take(state.extendingPeriods(state.withoutLeftPlans(moved.facts)))
         // A move is a transfer even if an ungranted tenure lies between the two.
         for transfer in moved.transfers where !transfers.contains(transfer) {
             transfers.insert(transfer, at: transfers.firstIndex { $0.at > transfer.at } ?? transfers.endIndex)

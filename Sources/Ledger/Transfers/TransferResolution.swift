@@ -84,7 +84,7 @@ package enum TransferResolution {
     /// - Returns: nil if it can make none by what is known, or is known already.
     static func move(_ change: HolderChangeRow, in state: PurchaseState) -> KeptMove? {
         guard let move = KeptMove(change), !state.isSettled(move), !state.moves.contains(move),
-            !state.isIdle(move)
+            !state.canNeverCount(move)
         else { return nil }
         var next = state
         next.insert(move)
