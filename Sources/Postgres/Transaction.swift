@@ -37,7 +37,7 @@ extension Isolation {
 
 extension Refusal {
     /// Whether it was COMMIT that was refused, sent by itself or behind other statements.
-    package var isOfCommit: Bool { statement == Bounds.commit.name || statement == Bounds.commit.sql }
+    package var isFromCommit: Bool { statement == Bounds.commit.name || statement == Bounds.commit.sql }
 }
 
 extension Session {

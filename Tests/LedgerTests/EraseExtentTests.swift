@@ -231,16 +231,16 @@ struct EraseExtentTests {
 
     @Test("The last word of a member's name says whether digits are a person's or a thing's")
     func memberNames() {
-        func isOfThing(_ name: String) -> Bool? {
+        func namesNoPerson(_ name: String) -> Bool? {
             let text = Array(#"{"x":"1","\#(name)" : "#.utf8)
-            return MemberName(before: text.endIndex, in: text)?.isOfThing
+            return MemberName(before: text.endIndex, in: text)?.namesNoPerson
         }
         for name in ["unitAmountDecimal", "os_version", "expires_date_ms", "last4", "storefrontId", "appAppleId"] {
-            #expect(isOfThing(name) == true, "\(name)")
+            #expect(namesNoPerson(name) == true, "\(name)")
         }
         let persons = ["id", "userID", "app_user_id", "uid", "customer", "chat", "originalTransactionId", "value", ""]
         for name in persons + ["customer_code", "userState", "member_status", "accountType", "user_sequence"] {
-            #expect(isOfThing(name) == false, "\(name)")
+            #expect(namesNoPerson(name) == false, "\(name)")
         }
         let text = Array(#"{"prices":[1,"#.utf8)
         #expect(MemberName(before: text.endIndex, in: text) == nil && MemberName(before: 1, in: text) == nil)

@@ -36,7 +36,7 @@ struct LaggingSequenceTests {
             "quarantine_pkey", "events_4_pkey1",
         ], ["events_audit_pkey", "purchases_pkey", "events_4_key", "quarantine_source_digest_key"])
     func keys(own: String, other: String) {
-        #expect(DatabaseError.isOfDrawnID(key: own) && !DatabaseError.isOfDrawnID(key: other))
+        #expect(DatabaseError.isDrawnID(key: own) && !DatabaseError.isDrawnID(key: other))
     }
 
     @Test("What cannot be read is quarantined all the same; the ids of daemons and integrations are moved on, too")

@@ -4,7 +4,7 @@ import Vocabulary
 /// One id of a person as it may occur in stored data: in a column of its own, in JSON, in a purchase's state.
 ///
 /// In JSON only a whole string counts, so that `jeff` is not found in `jeffrey`; digits also as a whole number, and not
-/// where the member is no person's (`MemberName.isOfThing`).
+/// where the member is no person's (`MemberName.namesNoPerson`).
 struct ErasedID: Sendable {
     let holder: Holder
     /// Replaces the id where omitting it would damage others' data. It is the same everywhere and belongs to nobody.

@@ -31,7 +31,7 @@ struct MemberName {
     /// The list names things, and not persons, because an app names its own attributes as it likes, and an id in one of
     /// them must be found. Its words are those of the platforms' fields, and their like, without those that an app may
     /// use for an id, as in `customer_code`: a field that is erased needlessly is better than a person who stays.
-    var isOfThing: Bool {
+    var namesNoPerson: Bool {
         guard let word = words.last(where: { !Self.identifiers.contains($0) }) else { return false }
         return Self.things.contains(word)
     }

@@ -35,7 +35,7 @@ extension Recorder {
             guard let row = current.withLock({ $0 }) else { return false }
             unfinished.advanced(row)
             return true
-        } catch let error as DatabaseError where error.mayBeOneEvent || error.isTimeout || error.isOfTheSize {
+        } catch let error as DatabaseError where error.mayBeOneEvent || error.isTimeout || error.isServerLimit {
             guard let row = current.withLock({ $0 }) else {
                 observe(.warning("a change of a holder is applied further later: \(error)"))
                 return false
@@ -71,7 +71,7 @@ extension Recorder {
         }
         do {
             return try await apply(WriteMode(events: 1, copiedEventsMin: copiedEventsMin))
-        } catch let error as DatabaseError where error.isOfDrawnIDs {
+        } catch let error as DatabaseError where error.isSequenceBehind {
             await pool.catchUpSequences()
             return try await apply(.insertIfAbsent)
         } catch let error as DatabaseError where error.isThereAlready {

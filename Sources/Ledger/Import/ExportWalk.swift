@@ -60,7 +60,7 @@ package struct ExportWalk: Sendable {
             return page.lines
         } catch {
             let isTooMuch = error.isStatementTimeout && purchases.count > 1
-            guard isTooMuch || error.isOfWhatIsRead && unreadable.count < Limits.exportUnreadableMax
+            guard isTooMuch || error.isUnreadableData && unreadable.count < Limits.exportUnreadableMax
             else { throw error }
             if purchases.count == 1 {
                 unreadable.append((purchases[0], "\(error)"))

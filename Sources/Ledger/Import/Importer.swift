@@ -61,11 +61,11 @@ package struct Importer: Sendable {
         do throws(DatabaseError) {
             return try await commit(events, isApart: isApart)
         } catch {
-            if events.count == 1, error.isOfTheEvent {
+            if events.count == 1, error.isCausedByEvent {
                 return [.refused(reason: "the database cannot store it: \(error)")]
             }
-            let isOfSome = error.mayBeOneEvent || error.isTimeout || error.isOfTheSize && events.count > 1
-            guard isOfSome, !error.isOfTheLedger else { throw error }
+            let isOfSome = error.mayBeOneEvent || error.isTimeout || error.isServerLimit && events.count > 1
+            guard isOfSome, !error.isSchemaOrPrivilege else { throw error }
             if events.count == 1, isApart || !error.isTimeout {
                 return [.failed(reason: "the database did not store it, try it again later: \(error)")]
             }
@@ -96,17 +96,17 @@ package struct Importer: Sendable {
                     case .conditionFailed: .refused(reason: "what is known of its token does not fit it")
                     }
                 }
-            } catch  where error.isOfDrawnIDs && !isCaughtUp {
+            } catch  where error.isSequenceBehind && !isCaughtUp {
                 isCaughtUp = true
                 await pool.catchUpSequences()
             } catch  where mode != .insertIfAbsent && error.isThereAlready {
                 mode = .insertIfAbsent
             } catch
-                where error.isLockTimeout && (events.count > 1 || !isApart) || error.isOfTheSize && events.count > 1
+                where error.isLockTimeout && (events.count > 1 || !isApart) || error.isServerLimit && events.count > 1
             {
                 // In halves: the other lines do not wait, nor do webhooks for what a larger part has locked.
                 throw error
-            } catch  where error.isCollision || error.isLockTimeout || error.isOfFormBefore {
+            } catch  where error.isCollision || error.isLockTimeout || error.isOutdatedFormat {
                 if attempt >= Recorder.collisionsMax { throw error }
             }
         }
@@ -131,7 +131,7 @@ package struct Importer: Sendable {
 
 extension DatabaseError {
     /// Whether every line would fail: a table or a right is missing (class 42).
-    fileprivate var isOfTheLedger: Bool {
+    fileprivate var isSchemaOrPrivilege: Bool {
         guard case .refused(let refusal) = self else { return false }
         return refusal.sqlState.conditionClass == "42"
     }

@@ -137,7 +137,7 @@ package struct Trace: Sendable {
             guard let (body, answer) = try session.run(TraceStatements.body, row).first else { return nil }
             return Sealed(bytes: body.count, decoded: opening(body, answer))
         } catch {
-            guard error.isOfWhatIsRead else { throw error }
+            guard error.isUnreadableData else { throw error }
             return Sealed(bytes: nil, decoded: nil)
         }
     }

@@ -210,7 +210,7 @@ extension DatabaseError {
     }
 
     /// It names a table (42P01, undefined_table) or a constraint (42704, undefined_object) that is not there.
-    var isOfWhatIsGone: Bool {
+    var isMissingObject: Bool {
         if case .refused(let refusal) = self { ["42P01", "42704"].contains(refusal.sqlState.code) } else { false }
     }
 }

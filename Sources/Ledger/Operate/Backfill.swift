@@ -81,7 +81,7 @@ package struct Backfill: Sendable {
         do throws(DatabaseError) {
             return try await step(isDry: isDry, without: [], in: pool)
         } catch {
-            guard route.integration.filter != nil, error.isOfWhatIsRead, damaged.count < Limits.backfillDamagedMax
+            guard route.integration.filter != nil, error.isUnreadableData, damaged.count < Limits.backfillDamagedMax
             else { throw error }
             let found = try await damagedOfNextStep(in: pool)
             if found.isEmpty { throw error }
@@ -155,7 +155,7 @@ package struct Backfill: Sendable {
             }
             return []
         } catch {
-            guard error.isOfWhatIsRead else { throw error }
+            guard error.isUnreadableData else { throw error }
             if messages.count == 1 { return [(messages[0], "\(error)")] }
             let middle = messages.count / 2
             let first = try await damaged(of: Array(messages[..<middle]), in: pool)

@@ -186,7 +186,7 @@ extension Upkeep {
                         "SET LOCAL statement_timeout = 0; ALTER TABLE \(kept) VALIDATE CONSTRAINT \(bound)",
                         upTo: Self.statisticsTimeout)
                 }
-            } catch  where error.isOfWhatIsGone {
+            } catch  where error.isMissingObject {
                 // Another daemon was faster and has dropped the period.
             }
         }

@@ -50,7 +50,7 @@ extension Queue {
         } catch {
             dispatchBuffer.release(integration, slots, of: opening)
             dispatchBuffer.failed(error)
-            guard let error = error as? DatabaseError, error.isOfWhatIsRead else { throw error }
+            guard let error = error as? DatabaseError, error.isUnreadableData else { throw error }
             // One damaged message must not hold up the others: fewer and fewer, until it is alone.
             let rows = read.withLock { $0 }
             if rows.count > 1 {

@@ -47,7 +47,7 @@ extension Queue {
         } catch {
             dispatchBuffer.failed(error)
             // What is refused is tried again in parts.
-            if error.isOfDrawnIDs { await pool.catchUpSequences() }
+            if error.isSequenceBehind { await pool.catchUpSequences() }
             if case DatabaseError.commitUnknown = error {
                 inDoubt.insert(batch)
                 report(error, doing: "settling \(batch.count) deliveries")

@@ -5,8 +5,8 @@ extension DatabaseError {
     /// Whether one event of many can be the cause; everything else is a temporary failure of the database.
     var mayBeOneEvent: Bool {
         switch self {
-        case .refused(let refusal) where refusal.isOfCommit: false
-        case .refused, .protocolViolation: !isConnectionLevel && !isRetryable && !isOfFormBefore && !isOfDrawnIDs
+        case .refused(let refusal) where refusal.isFromCommit: false
+        case .refused, .protocolViolation: !isConnectionLevel && !isRetryable && !isOutdatedFormat && !isSequenceBehind
         case .connectFailed, .connectionLost, .timedOut, .commitUnknown: false
         }
     }
@@ -37,14 +37,14 @@ extension DatabaseError {
 
     /// Whether a limit of the server ended it that a smaller batch may stay below: its memory or its locks (53200), or
     /// a configured limit (53400).
-    var isOfTheSize: Bool {
+    var isServerLimit: Bool {
         guard case .refused(let refusal) = self else { return false }
         return ["53200", "53400"].contains(refusal.sqlState.code)
     }
 
     /// Whether what is stored can be the cause: a damaged page or value (class XX, 58030), or a value that cannot be
     /// sent (class 22).
-    var isOfWhatIsRead: Bool {
+    var isUnreadableData: Bool {
         guard case .refused(let refusal) = self else { return false }
         return ["XX", "22"].contains(refusal.sqlState.conditionClass) || refusal.sqlState.code == "58030"
     }
@@ -55,8 +55,8 @@ extension DatabaseError {
     /// Whether the event's own content is the cause and every attempt will fail: its data, or a size that exceeds the
     /// server's limits (class 54, as of an index row). Not what COMMIT refuses: that is a limit of the server, as where
     /// its queue of notifications is full, because the ledger has nothing that is checked there.
-    var isOfTheEvent: Bool {
-        guard case .refused(let refusal) = self, !isOfDrawnIDs, !refusal.isOfCommit else { return false }
+    var isCausedByEvent: Bool {
+        guard case .refused(let refusal) = self, !isSequenceBehind, !refusal.isFromCommit else { return false }
         return refusal.sqlState.isDataError || refusal.sqlState.conditionClass == "54"
     }
 
@@ -68,15 +68,15 @@ extension DatabaseError {
 
     /// Whether the ids that were drawn are the cause: no partition takes them, or rows have them already, because a
     /// sequence is behind its table (`PeriodTables.catchUp`).
-    package var isOfDrawnIDs: Bool { isWithoutPartition || isOfTakenID }
+    package var isSequenceBehind: Bool { isWithoutPartition || isTakenID }
 
-    private var isOfTakenID: Bool {
+    private var isTakenID: Bool {
         guard case .refused(let refusal) = self, isThereAlready, let key = refusal.constraint else { return false }
-        return Self.isOfDrawnID(key: key)
+        return Self.isDrawnID(key: key)
     }
 
     /// Whether a key is of `PeriodTables.drawn`: one of a partition is named after that (`events_4`, `events_kept_4`).
-    static func isOfDrawnID(key: String) -> Bool {
+    static func isDrawnID(key: String) -> Bool {
         PeriodTables.drawn.contains { table in
             guard key.hasPrefix("\(table)_") else { return false }
             let rest = key.dropFirst(table.count + 1)
@@ -94,7 +94,7 @@ extension DatabaseError {
 
     /// Whether the ledger is not written in the form any more that this daemon takes for the current one
     /// (`RecordStatements.admitBeforeTimedKeys`): no unique index is over what the statement names.
-    var isOfFormBefore: Bool {
+    var isOutdatedFormat: Bool {
         guard case .refused(let refusal) = self else { return false }
         return refusal.sqlState.code == "42P10"
     }
@@ -106,7 +106,7 @@ extension DatabaseError {
     func mayRunAgain(after attempt: Int, isApart: Bool) -> Bool {
         if isLockTimeout { return false }
         if isStatementTimeout { return attempt == 1 && !isApart }
-        if isOfTheSize { return attempt == 1 && !isApart }
+        if isServerLimit { return attempt == 1 && !isApart }
         if isCollision { return attempt < Recorder.collisionsMax }
         return switch self {
         case .connectionLost, .commitUnknown: attempt == 1

@@ -112,14 +112,14 @@ package struct Recorder: Sendable {
             for observation in committed.observations { observe(observation) }
             report(committed.leftOut)
         } catch let error as DatabaseError
-            where events.count > 1 && (error.mayBeOneEvent || error.isTimeout || error.isOfTheSize)
+            where events.count > 1 && (error.mayBeOneEvent || error.isTimeout || error.isServerLimit)
         {
-            let hasDeadline = error.isTimeout || error.isOfTheSize
+            let hasDeadline = error.isTimeout || error.isServerLimit
             let deadline = hasDeadline ? deadline ?? .now + Limits.isolationTimeout : deadline
             let middle = events.count / 2
             await record(Array(events[..<middle]), apartUntil: deadline)
             await record(Array(events[middle...]), apartUntil: deadline)
-        } catch let error as DatabaseError where error.isOfTheEvent {
+        } catch let error as DatabaseError where error.isCausedByEvent {
             let reason = "the database cannot store it: \(error)"
             if let (event, _, submitter) = events.first {
                 if event.isOfBackend { return answerUnavailable(events, reason, blamesDatabase: false) }
@@ -128,7 +128,7 @@ package struct Recorder: Sendable {
                     eventID: event.vendorEventID)
                 await quarantine([(body, submitter)])
             }
-        } catch let error as DatabaseError where error.isOfFormBefore {
+        } catch let error as DatabaseError where error.isOutdatedFormat {
             answerUnavailable(
                 events, "\(error); if it stays so, posthouse migrate builds the indexes that the ledger lacks")
         } catch {
@@ -184,12 +184,12 @@ package struct Recorder: Sendable {
                     if isApart { try session.script(Self.apartTimeout) }
                     return try recording.run(events, on: session, reserved: &reserved)
                 }
-            } catch let error as DatabaseError where error.isOfDrawnIDs && !isCaughtUp {
+            } catch let error as DatabaseError where error.isSequenceBehind && !isCaughtUp {
                 isCaughtUp = true
                 await pool.catchUpSequences()
             } catch let error as DatabaseError where mode != .insertIfAbsent && error.isThereAlready {
                 mode = .insertIfAbsent
-            } catch let error as DatabaseError where error.isOfFormBefore && recording.ledgerForm < .timedKeys {
+            } catch let error as DatabaseError where error.isOutdatedFormat && recording.ledgerForm < .timedKeys {
                 if try await registration.readForm() == recording.ledgerForm { throw error }
             } catch let error as DatabaseError where error.mayRunAgain(after: attempt, isApart: isApart) {
                 continue
@@ -307,7 +307,7 @@ package struct Recorder: Sendable {
                 // No row: it came again after it was erased.
                 if let row { observe(.quarantined(source: body.source, quarantine: row, reason: body.reason)) }
             }
-        } catch  where error.isOfDrawnIDs && !isCaughtUp {
+        } catch  where error.isSequenceBehind && !isCaughtUp {
             await pool.catchUpSequences()
             await quarantine(bodies, apartUntil: deadline, isCaughtUp: true)
         } catch  where bodies.count > 1 && (error.mayBeOneEvent || error.isRetryable) {

@@ -191,7 +191,7 @@ package enum IndexMigration {
                 try run("DROP INDEX CONCURRENTLY IF EXISTS \(part)", on: session)
                 try run(index.creation("CONCURRENTLY", on: partition, as: part), on: session)
                 try run("ALTER INDEX \(index.name) ATTACH PARTITION \(part)", on: session)
-            } catch  where error.isOfWhatIsGone {
+            } catch  where error.isMissingObject {
                 // A daemon that prunes has dropped the partition meanwhile.
             }
         }

@@ -100,7 +100,7 @@ package enum Quarantine {
     ) async throws(DatabaseError) -> Outcome {
         do throws(DatabaseError) {
             return try await recordOnce(id, as: event, routes: routes, rules: rules, in: pool)
-        } catch  where error.isOfDrawnIDs {
+        } catch  where error.isSequenceBehind {
             await pool.catchUpSequences()
             return try await recordOnce(id, as: event, routes: routes, rules: rules, in: pool)
         }

@@ -148,7 +148,7 @@ struct QuarantineRetry {
                 id, as: event, routes: routes, rules: SourceRules.byName(configuration), in: pool)
         } catch {
             // Any other error may be gone next time, and says nothing of the body.
-            guard error.isDataError, !error.isOfDrawnIDs else { throw error }
+            guard error.isDataError, !error.isSequenceBehind else { throw error }
             let reason = "the database cannot store it: \(error)"
             if isLine { return .stillQuarantined(reason: reason) }
             return try await keep(id, reason)
