@@ -106,35 +106,35 @@ struct TrialConversionTests {
         }
         let trial = period("t", 0, 100, "FREE_TRIAL")
         /// - Parameter time: of the event.
-        func isStated(_ renewal: Transaction, at time: Int64 = 100, _ known: PurchasePeriod...) -> Bool {
+        func isConversion(_ renewal: Transaction, at time: Int64 = 100, _ known: PurchasePeriod...) -> Bool {
             let answers = Set(
-                Self.orders(of: known).map { TrialConversion.isStated(by: renewal, at: seconds(time), after: $0) })
+                Self.orders(of: known).map { TrialConversion.isConversion(by: renewal, at: seconds(time), after: $0) })
             #expect(answers.count == 1)
             return answers.contains(true)
         }
-        #expect(isStated(renewal(), trial))
-        #expect(isStated(renewal(offer: nil), trial) && isStated(renewal(offer: "PROMOTIONAL_OFFER"), trial))
-        #expect(isStated(renewal(), trial, period("own", 100, 200, "NONE")))
-        #expect(isStated(renewal(), trial, period("next", 101, 200, "NONE")))
-        #expect(isStated(renewal(), trial, period("before", -50, 0, "NONE")))
-        #expect(isStated(renewal(), period("t", 0, nil, "FREE_TRIAL")))
+        #expect(isConversion(renewal(), trial))
+        #expect(isConversion(renewal(offer: nil), trial) && isConversion(renewal(offer: "PROMOTIONAL_OFFER"), trial))
+        #expect(isConversion(renewal(), trial, period("own", 100, 200, "NONE")))
+        #expect(isConversion(renewal(), trial, period("next", 101, 200, "NONE")))
+        #expect(isConversion(renewal(), trial, period("before", -50, 0, "NONE")))
+        #expect(isConversion(renewal(), period("t", 0, nil, "FREE_TRIAL")))
         // A day either way, and not more.
-        #expect(isStated(renewal(100 - Self.day / 2), period("t", -2 * Self.day, 100, "FREE_TRIAL")))
-        #expect(isStated(renewal(100 + Self.day), trial) && !isStated(renewal(101 + Self.day), trial))
+        #expect(isConversion(renewal(100 - Self.day / 2), period("t", -2 * Self.day, 100, "FREE_TRIAL")))
+        #expect(isConversion(renewal(100 + Self.day), trial) && !isConversion(renewal(101 + Self.day), trial))
 
-        #expect(!isStated(renewal()))
+        #expect(!isConversion(renewal()))
         // Google does not say when the period of a renewal began.
-        #expect(isStated(renewal(nil), trial) && !isStated(renewal(nil), at: 101 + Self.day, trial))
-        #expect(isStated(renewal(), at: 101 + Self.day, trial), "it began before")
-        #expect(!isStated(renewal(offer: "FREE_TRIAL"), trial))
-        #expect(!isStated(renewal(), period("t", 0, 100, "INTRO_OFFER")))
-        #expect(!isStated(renewal(), period("t", 0, 100, nil)))
-        #expect(!isStated(renewal(), trial, period("between", 50, 100, "NONE")))
-        #expect(!isStated(renewal(), period("own", 0, 100, "FREE_TRIAL")))
-        #expect(!isStated(renewal(0), trial))
+        #expect(isConversion(renewal(nil), trial) && !isConversion(renewal(nil), at: 101 + Self.day, trial))
+        #expect(isConversion(renewal(), at: 101 + Self.day, trial), "it began before")
+        #expect(!isConversion(renewal(offer: "FREE_TRIAL"), trial))
+        #expect(!isConversion(renewal(), period("t", 0, 100, "INTRO_OFFER")))
+        #expect(!isConversion(renewal(), period("t", 0, 100, nil)))
+        #expect(!isConversion(renewal(), trial, period("between", 50, 100, "NONE")))
+        #expect(!isConversion(renewal(), period("own", 0, 100, "FREE_TRIAL")))
+        #expect(!isConversion(renewal(0), trial))
         // What the newest webhook says of a period counts.
-        #expect(!isStated(renewal(), trial, period("t", 0, 100, "NONE", asOf: 1)))
-        #expect(isStated(renewal(), trial, period("t", 0, 100, "NONE", asOf: -1)))
+        #expect(!isConversion(renewal(), trial, period("t", 0, 100, "NONE", asOf: 1)))
+        #expect(isConversion(renewal(), trial, period("t", 0, 100, "NONE", asOf: -1)))
     }
 
     @Test("A refund has the name for a known purchase if that is known when it comes, and its own otherwise")

@@ -17,7 +17,7 @@ enum PauseEnd {
     private static let paused = "PAUSED"
 
     /// - Parameter known: statuses of one purchase, in any order.
-    static func isStated(after known: [KnownStatus]) -> Bool {
+    static func isPaused(after known: [KnownStatus]) -> Bool {
         known.max { ($0.asOf, $0.asOfEvent) < ($1.asOf, $1.asOfEvent) }?.status == paused
     }
 }

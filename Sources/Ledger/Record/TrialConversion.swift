@@ -34,7 +34,7 @@ enum TrialConversion {
     ///   - time: of the renewal's event, which counts where the transaction does not say when it began.
     ///   - known: periods of the same purchase, in any order; the renewal's own may be among them, and one may be there
     ///     twice.
-    static func isStated(by renewal: Transaction, at time: Timestamp, after known: [PurchasePeriod]) -> Bool {
+    static func isConversion(by renewal: Transaction, at time: Timestamp, after known: [PurchasePeriod]) -> Bool {
         if renewal.offerType == freeTrial { return false }
         let purchasedAt = renewal.purchasedAt ?? time
         let own = Array(renewal.storeTransactionID.utf8)
@@ -66,12 +66,13 @@ extension BatchPlan {
         if let type = event.typeIfKnown, purchases[purchase] != nil { return type }
         if let type = event.typeIfPaused {
             let stated = transactions.values.filter { $0.purchase == purchase }.compactMap { KnownStatus($0) }
-            return PauseEnd.isStated(after: (statuses[purchase] ?? []) + stated) ? type : nil
+            return PauseEnd.isPaused(after: (statuses[purchase] ?? []) + stated) ? type : nil
         }
         guard event.mayConvertTrial, let renewal = event.transaction else { return nil }
         let stated = transactions.values.filter { $0.purchase == purchase }.compactMap { PurchasePeriod($0) }
         let known = (purchasePeriods[purchase] ?? []) + stated
-        return TrialConversion.isStated(by: renewal, at: event.occurredAt, after: known) ? TrialConversion.type : nil
+        return TrialConversion.isConversion(by: renewal, at: event.occurredAt, after: known)
+            ? TrialConversion.type : nil
     }
 }
 
