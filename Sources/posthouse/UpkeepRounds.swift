@@ -25,8 +25,8 @@ enum UpkeepRounds {
         }
     }
 
-    private static func lookOverPeriods(_ upkeep: Upkeep, _ observe: Observer) async {
-        do { try await upkeep.lookOverPeriods() } catch {
+    private static func analyzePeriodTables(_ upkeep: Upkeep, _ observe: Observer) async {
+        do { try await upkeep.analyzePeriodTables() } catch {
             observe(.warning("the planner's statistics of a new period were not made: \(error)"))
         }
     }
@@ -70,7 +70,7 @@ enum UpkeepRounds {
         var hoursSinceKeyPruning = 23
         var held: ContinuousClock.Instant?
         if isPeriodNew {
-            await lookOverPeriods(Upkeep(pool: pool, retention: configuration.current.retention), observe)
+            await analyzePeriodTables(Upkeep(pool: pool, retention: configuration.current.retention), observe)
         }
         var pause = Failpoint.upkeepInterval ?? firstUpkeep
         while (try? await Task.sleep(for: pause)) != nil {
@@ -84,7 +84,7 @@ enum UpkeepRounds {
                 do { try await body() } catch { observe(.warning("\(what) was put off for an hour: \(error)")) }
             }
             await attempt("making the partitions of the coming days") { try await upkeep.preparePartitions() }
-            if await beginPeriod(upkeep, observe) { await lookOverPeriods(upkeep, observe) }
+            if await beginPeriod(upkeep, observe) { await analyzePeriodTables(upkeep, observe) }
             guard await mayPrune(upkeep, held: &held, observe) else { continue }
             // Before ends are pruned.
             await attempt("announcing lapsed access") {

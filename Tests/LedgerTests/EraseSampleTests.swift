@@ -68,7 +68,7 @@ struct EraseSampleTests {
             #expect(before.isSuperset(of: ["entitlements.holder", "events.body", "purchases.state"]), "\(before)")
             let erasure = try await Erasure.start(person, source: nil, isDry: false, in: daemon.pool)
             _ = try await erasure.run(in: daemon.pool) { _ in }
-            let left = try await erasure.sampleAnew(in: daemon.pool)
+            let left = try await erasure.reanalyze(in: daemon.pool)
             #expect(left.isEmpty, "\(left)")
             #expect(try Self.columns(with: person.id, in: ledger) == [])
         }
@@ -84,7 +84,7 @@ struct EraseSampleTests {
             let impatient = ledger.connectionString + " options='-c lock_timeout=100'"
             let left = try await withPool(impatient) { pool in
                 try await ledger.during("LOCK TABLE entitlements IN SHARE UPDATE EXCLUSIVE MODE") {
-                    try await erasure.sampleAnew(in: pool)
+                    try await erasure.reanalyze(in: pool)
                 }
             }
             let (locked, emptied) = (
@@ -93,7 +93,7 @@ struct EraseSampleTests {
             #expect(locked?.failure?.isLocked == true, "\(left)")
             #expect(emptied != nil && emptied?.failure == nil, "\(left)")
             // Nobody has the lock any more.
-            let next = try await erasure.sampleAnew(in: daemon.pool)
+            let next = try await erasure.reanalyze(in: daemon.pool)
             #expect(next.map(\.table) == ["events"], "\(next)")
             let columns = try Self.columns(with: Self.jeff.id, in: ledger)
             #expect(columns.allSatisfy { $0.hasPrefix("events") }, "\(columns)")
@@ -112,7 +112,7 @@ struct EraseSampleTests {
                 """)
             func named(_ person: Holder) async throws -> [String] {
                 let erasure = try await Erasure.start(person, source: nil, isDry: false, in: daemon.pool)
-                return try await erasure.sampleAnew(in: daemon.pool).map(\.table)
+                return try await erasure.reanalyze(in: daemon.pool).map(\.table)
             }
             #expect(try await named(.user("42")) == ["aside"])
             try ledger.psql("ALTER TABLE aside DROP COLUMN said")
@@ -128,7 +128,7 @@ struct EraseSampleTests {
             let role = "reader_\(ledger.database)"
             try ledger.psql("CREATE ROLE \(role) LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO \(role)")
             let url = ledger.connectionString.replacing(/user=\w+/, with: "user=\(role)")
-            let left = try await withPool(url) { pool in try await erasure.sampleAnew(in: pool) }
+            let left = try await withPool(url) { pool in try await erasure.reanalyze(in: pool) }
             #expect(Set(left.map(\.table)).isSuperset(of: ["entitlements", "events", "purchases"]), "\(left)")
             #expect(left.allSatisfy { $0.failure == nil && !$0.table.hasPrefix("events_") }, "\(left)")
         }

@@ -79,7 +79,7 @@ struct StatementCatalogueTests {
             Entry(MessageAccessStatements.version), Entry(MessageAccessStatements.held),
             Entry(LapseStatements.correct), Entry(LapseStatements.created), Entry(LapseStatements.current),
             Entry(LapseStatements.markAnnounced),
-            Entry(PeriodTables.heirs),
+            Entry(PeriodTables.misownedPartitions),
             Entry(PeriodTables.isPartitioned), Entry(PeriodTables.existing), Entry(PeriodTables.positions),
             Entry(PeriodTables.begin), Entry(PeriodTables.end), Entry(PeriodTables.moveSequences),
             Entry(PeriodTables.partitions), Entry(PeriodTables.needed), Entry(PeriodTables.isUnfinished),

@@ -19,11 +19,11 @@ extension Erasure {
     /// again later.
     ///
     /// A partitioned table is analyzed with all its partitions, with few samples, as upkeep does it
-    /// (`lookOverPeriods`). Another one is sampled as autovacuum does it, because its plans depend on that.
+    /// (`analyzePeriodTables`). Another one is sampled as autovacuum does it, because its plans depend on that.
     ///
     /// - Returns: the tables where that was not possible, or changes nothing. The ids may occur there by chance.
     /// - Throws: if the samples could not be searched; not for a table that could not be analyzed.
-    package func sampleAnew(in pool: Pool) async throws(DatabaseError) -> [Unsampled] {
+    package func reanalyze(in pool: Pool) async throws(DatabaseError) -> [Unsampled] {
         var failures: [String: DatabaseError] = [:]
         for table in try await findSampled(in: pool) where table.isOwned {
             let target =

@@ -242,8 +242,8 @@ enum PeriodTables {
     // MARK: Owners
 
     /// Partitions that are not their table's owner's, and that owner, where this role may give them away.
-    static let heirs = Statement<[String], (String, String)>(
-        "period_heirs",
+    static let misownedPartitions = Statement<[String], (String, String)>(
+        "period_misowned_partitions",
         """
         SELECT c.oid::regclass::text, quote_ident(pg_get_userbyid(p.relowner)) FROM unnest($1) AS t (name)
         JOIN pg_class c ON c.oid = to_regclass(t.name) JOIN pg_inherits i ON i.inhrelid = c.oid
@@ -256,7 +256,7 @@ enum PeriodTables {
     /// Gives new partitions to the owner of their table: a daemon that serves later by another role of that owner's
     /// must be able to drop them.
     static func giveToOwner(_ partitions: [String], on session: borrowing Session) throws(DatabaseError) {
-        for (partition, owner) in try session.run(heirs, partitions) {
+        for (partition, owner) in try session.run(misownedPartitions, partitions) {
             try session.script("ALTER TABLE \(partition) OWNER TO \(owner)")
         }
     }

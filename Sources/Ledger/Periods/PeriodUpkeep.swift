@@ -44,7 +44,7 @@ extension Upkeep {
 
     /// Statistics for the planner of the two tables as wholes; after a period has begun. Nobody else makes them:
     /// autovacuum leaves out partitioned tables.
-    package func lookOverPeriods() async throws {
+    package func analyzePeriodTables() async throws {
         for table in PeriodTables.names {
             try await pool.withSession { session throws(DatabaseError) in
                 try session.transaction { session throws(DatabaseError) in

@@ -65,7 +65,7 @@ struct EraseCommand: AsyncParsableCommand {
                 done.add(try await erase(erasure, in: pool))
             }
             // After the proof, so that no webhook that comes during these minutes keeps anything from being erased.
-            let warning = left?.total == 0 ? await Self.sampleAnew(erasure, in: pool) : nil
+            let warning = left?.total == 0 ? await Self.reanalyze(erasure, in: pool) : nil
             Self.show("", nil)
             report(erasure, done, left: left)
             if let warning { Terminal.printToStandardError(PlainText.harmless(warning)) }
@@ -121,11 +121,11 @@ struct EraseCommand: AsyncParsableCommand {
 
     /// Replaces PostgreSQL's samples of values. All else is erased by then, so no failure of it ends the command.
     /// - Returns: what to say of those that are left; nil: there are none.
-    private static func sampleAnew(_ erasure: Erasure, in pool: Pool) async -> String? {
+    private static func reanalyze(_ erasure: Erasure, in pool: Pool) async -> String? {
         show("erasing", "statistics")
         let left: [Erasure.Unsampled]
         do throws(DatabaseError) {
-            left = try await erasure.sampleAnew(in: pool)
+            left = try await erasure.reanalyze(in: pool)
         } catch {
             return """
                 PostgreSQL's samples of values (pg_stats) could not be searched for the person: \(error); run ANALYZE \
