@@ -112,16 +112,16 @@ struct AccessEndTests {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon()
             try Self.fill(ledger)
-            #expect(try await EndsUpgrade.changes(leeways: Self.leeways, in: daemon.pool).isEmpty)
+            #expect(try await TimedAccessUpgrade.changes(leeways: Self.leeways, in: daemon.pool).isEmpty)
             try ledger.psql("DELETE FROM schema_migrations WHERE version > 12")
             try ledger.psql("UPDATE entitlements SET holder = 'user:ann' WHERE purchase = md5('4')::uuid")
             // Of apps and stores: -3, -23 and -25 h by a leeway of 2 h, one of them ann's; all of the past without one.
             #expect(
-                try await EndsUpgrade.changes(leeways: Self.leeways, in: daemon.pool) == [
-                    EndsUpgrade.Change(source: "none", environment: "PRODUCTION", holders: 1),
-                    EndsUpgrade.Change(source: "short", environment: "PRODUCTION", holders: 2),
+                try await TimedAccessUpgrade.changes(leeways: Self.leeways, in: daemon.pool) == [
+                    TimedAccessUpgrade.Change(source: "none", environment: "PRODUCTION", holders: 1),
+                    TimedAccessUpgrade.Change(source: "short", environment: "PRODUCTION", holders: 2),
                 ])
-            #expect(try await EndsUpgrade.changes(leeways: .off, in: daemon.pool).isEmpty)
+            #expect(try await TimedAccessUpgrade.changes(leeways: .off, in: daemon.pool).isEmpty)
         }
     }
 

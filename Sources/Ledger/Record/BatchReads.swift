@@ -54,7 +54,7 @@ struct BatchReads {
             renewed.isEmpty
             ? nil
             : try session.enqueueQuery(
-                hasTimedKeys ? PeriodBeforeStatements.ofNamed : PeriodBeforeStatements.ofIDs,
+                hasTimedKeys ? PurchasePeriodStatements.ofNamed : PurchasePeriodStatements.ofIDs,
                 (renewed.map(\.0), renewed.map(\.1)))
         let resumed = Set(arrivals.compactMap { $0.event.typeIfPaused == nil ? nil : $0.purchaseHash })
         statuses =

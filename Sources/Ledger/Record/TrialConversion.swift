@@ -88,7 +88,7 @@ extension PurchasePeriod {
     }
 }
 
-enum PeriodBeforeStatements {
+enum PurchasePeriodStatements {
     private static func period(
         purchase: Identifier, id: [UInt8], purchasedAt: Timestamp, end: Timestamp?, offerType: String?,
         asOf: Timestamp, asOfEvent: Identifier

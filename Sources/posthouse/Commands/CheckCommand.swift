@@ -109,7 +109,8 @@ struct CheckCommand: AsyncParsableCommand {
     /// How many holders an upgrade answers differently; nothing once it is done.
     private func endsUpgrade(_ configuration: Configuration, in pool: Pool) async -> [String] {
         do {
-            return try await EndsUpgrade.changes(leeways: Leeways(configuration.sources), in: pool).map { change in
+            return try await TimedAccessUpgrade.changes(leeways: Leeways(configuration.sources), in: pool).map {
+                change in
                 "source \(change.source): after the upgrade \(change.holders) holders in \(change.environment) are "
                     + "answered as without access, because the end of their purchase and the `leeway` have passed and "
                     + "no webhook says what became of it; `leeway = \"off\"` keeps the answers"

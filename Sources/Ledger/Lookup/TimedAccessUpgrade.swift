@@ -2,7 +2,7 @@ package import Postgres
 import Vocabulary
 
 /// What an upgrade to the first version that ends access by the clock changes in the answers about a ledger.
-package enum EndsUpgrade {
+package enum TimedAccessUpgrade {
     /// Holders of a source in an environment that a version before answers as active, and this one does not.
     package struct Change: Sendable, Hashable {
         package let source: String
