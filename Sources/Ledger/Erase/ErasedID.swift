@@ -120,7 +120,7 @@ struct ErasedID: Sendable {
         return text.ranges(of: Array(holder.id.utf8)).filter { range in
             if range.upperBound < text.count, Self.isOfNumber(text[range.upperBound]) { return false }
             guard let name = MemberName(before: range.lowerBound, in: text) else { return false }
-            return name.endsInID && !name.isOfThing
+            return name.endsInID && !name.namesNoPerson
         }
     }
 
@@ -128,7 +128,7 @@ struct ErasedID: Sendable {
     func ranges(of spelling: [UInt8], in text: [UInt8]) -> [Range<Int>] {
         let ranges = text.ranges(of: spelling)
         guard isNumber else { return ranges }
-        return ranges.filter { MemberName(before: $0.lowerBound, in: text)?.isOfThing != true }
+        return ranges.filter { MemberName(before: $0.lowerBound, in: text)?.namesNoPerson != true }
     }
 
     private static func isOfNumber(_ byte: UInt8) -> Bool {

@@ -101,8 +101,8 @@ package struct LedgerMove: Sendable {
                 try IndexMigration.runOnEmpty(on: target)
                 // What a migration of a ledger in use may wait for is less.
                 try target.script("SET LOCAL lock_timeout = \(Self.lockTimeoutMilliseconds)")
-                let passage = MovePassage(source: self.source, origin: origin, goesOn: goesOn)
-                let result = try passage.fill(target)
+                let copy = MoveCopy(source: self.source, origin: origin, goesOn: goesOn)
+                let result = try copy.fill(target)
                 guard case .success(let tables) = result else { return .rollBack(result.map { .moved($0) }) }
                 _ = goesOn(.committing)
                 if let reason = beforeCommit() { return .rollBack(.failure(.notMarked(reason: reason))) }

@@ -2,7 +2,7 @@ import Postgres
 import Vocabulary
 
 /// Copies the ledger inside the target's transaction.
-struct MovePassage {
+struct MoveCopy {
     let source: ConnectionSettings
     let origin: MoveOrigin
     let goesOn: @Sendable (LedgerMove.Stage) -> Bool
