@@ -15,7 +15,7 @@ package final class Dispatcher: Sendable {
     private let observe: Observer
     package let settlements = SettlementBuffer()
     private let lanes = Lanes()
-    private let calls = LaneCalls()
+    private let calls = LaneCallLimit()
     private let (ends, end) = AsyncStream<String>.makeStream(bufferingPolicy: .bufferingNewest(1))
 
     /// Why this daemon must end and be started anew, should it come to that.

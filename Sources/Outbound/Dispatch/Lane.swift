@@ -13,7 +13,7 @@ final class Lane {
     private let queue: Queue
     private let dispatchBuffer: DispatchBuffer
     private let registration: Registration
-    private let calls: LaneCalls
+    private let calls: LaneCallLimit
     private let loop: any EventLoop
     /// Succeeds when nothing is under way and the lane is closed.
     private var drained: EventLoopPromise<Void>?
@@ -32,7 +32,7 @@ final class Lane {
 
     init(
         route: RoutedIntegration, path: OutboundPath, queue: Queue, dispatchBuffer: DispatchBuffer,
-        registration: Registration, calls: LaneCalls, loop: any EventLoop
+        registration: Registration, calls: LaneCallLimit, loop: any EventLoop
     ) {
         self.route = route
         self.path = path

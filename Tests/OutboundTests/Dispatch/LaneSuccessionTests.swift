@@ -30,7 +30,7 @@ struct LaneSuccessionTests {
     /// A lane that sends nothing. Call it on `loop`.
     static func lane(
         _ route: RoutedIntegration, _ plan: LanePlan, of queue: Queue, clock: DatabaseClock,
-        calls: LaneCalls = LaneCalls(), loop: any EventLoop
+        calls: LaneCallLimit = LaneCallLimit(), loop: any EventLoop
     ) -> Lane {
         let client = EndpointClient(
             endpoint: route.integration.url, allowsPrivateAddresses: true, trust: plan.trust,

@@ -2,11 +2,11 @@ import NIOCore
 import Synchronization
 import Vocabulary
 
-/// Bounds the calls of the database that the lanes of this daemon make at once; the others wait in turn.
+/// Bounds the calls to the database that the lanes of this daemon make at once; the others wait in turn.
 ///
 /// Lanes share the pool of connections with recording and with the renewal of the lease. Without the bound a thousand
 /// lanes that all call at once would fill the pool's queue, and webhooks would be refused.
-final class LaneCalls: Sendable {
+final class LaneCallLimit: Sendable {
     private struct State {
         var free: Int
         var waiters = CircularBuffer<CheckedContinuation<Void, Never>>()

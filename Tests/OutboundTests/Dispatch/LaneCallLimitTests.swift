@@ -11,7 +11,7 @@ import Vocabulary
 @testable import Outbound
 
 @Suite("What all lanes ask of the database at once", .timeLimit(.minutes(30)))
-struct LaneCallsTests {
+struct LaneCallLimitTests {
     private final class Numbers: Sendable {
         let all = Mutex<[Int]>([])
     }
@@ -23,7 +23,7 @@ struct LaneCallsTests {
 
     @Test("As many calls as the bound begin at once, the others in the order in which they came")
     func inTurn() async throws {
-        let calls = LaneCalls(atOnce: 2)
+        let calls = LaneCallLimit(atOnce: 2)
         for _ in 0..<2 { await calls.begin() }
         let begun = Numbers()
         var later: [Task<Void, Never>] = []
@@ -92,7 +92,7 @@ struct LaneCallsTests {
         let held = await take(queue.pool, until: release)
 
         let count: Int32 = 1_100
-        let (calls, loop) = (LaneCalls(), MultiThreadedEventLoopGroup.singleton.next())
+        let (calls, loop) = (LaneCallLimit(), MultiThreadedEventLoopGroup.singleton.next())
         let plan = try #require(try LanePlan.make([LaneChangesTests.route(1, "a").integration], version: "0")["a"])
         let lanes = try await loop.submit {
             let lanes = (1...count).map { row in
@@ -118,7 +118,7 @@ struct LaneCallsTests {
         let release = DispatchSemaphore(value: 0)
         let held = await take(queue.pool, until: release)
 
-        let (calls, loop) = (LaneCalls(atOnce: 1), MultiThreadedEventLoopGroup.singleton.next())
+        let (calls, loop) = (LaneCallLimit(atOnce: 1), MultiThreadedEventLoopGroup.singleton.next())
         await calls.begin()
         let route = LaneChangesTests.route(7, "a")
         let plan = try #require(try LanePlan.make([route.integration], version: "0")["a"])
