@@ -55,7 +55,7 @@ struct EarlyService: Sendable {
             repeat {
                 let hang = await SelfCheck.answer(clients.group) ? nil : SelfCheck.loopHangs
                 guard !Task.isCancelled else { return }
-                LifeSign.ofThisProcess.report(hang ?? (openListeners.areListening ? nil : SelfCheck.socketFailed))
+                ProcessHealth.ofThisProcess.report(hang ?? (openListeners.areListening ? nil : SelfCheck.socketFailed))
                 if let hang, !isLogged { observe(.hangs(what: hang)) }
                 isLogged = hang != nil
                 _ = Notify.status(
@@ -129,7 +129,7 @@ private struct EarlyOperations: OperationalPaths {
 
     func respond(to request: IncomingRequest, with responder: Responder) {
         switch request.head.path {
-        case "/healthz": responder.respond(LifeSign.ofThisProcess.answer)
+        case "/healthz": responder.respond(ProcessHealth.ofThisProcess.answer)
         case "/readyz":
             responder.respond(spool.hasRoom ? .spooling(Self.problem) : .text(503, Self.problem + "\n"))
         default:

@@ -13,7 +13,7 @@ protocol OperationalPaths: Sendable {
     func respond(to request: IncomingRequest, with responder: Responder)
 }
 
-/// `/healthz` (the process works, `LifeSign`), `/readyz` (a webhook could be acknowledged now), `/metrics`
+/// `/healthz` (the process works, `ProcessHealth`), `/readyz` (a webhook could be acknowledged now), `/metrics`
 /// (Prometheus).
 struct Operations: OperationalPaths {
     let pool: Pool
@@ -46,7 +46,7 @@ struct Operations: OperationalPaths {
 
     func respond(to request: IncomingRequest, with responder: Responder) {
         switch request.head.path {
-        case "/healthz": responder.respond(LifeSign.ofThisProcess.answer)
+        case "/healthz": responder.respond(ProcessHealth.ofThisProcess.answer)
         case "/readyz": responder.respond(readiness)
         default: Task { responder.respond(await metrics()) }
         }

@@ -37,7 +37,7 @@ struct SelfCheck: Sendable {
             // A cancelled check proves nothing.
             guard !Task.isCancelled else { return }
             let problem = hang ?? (relay.isListening ? nil : Self.socketFailed)
-            LifeSign.ofThisProcess.report(problem)
+            ProcessHealth.ofThisProcess.report(problem)
             if let hang, !isLogged { relay.observe(.hangs(what: hang)) }
             _ = Notify.status(problem.map { "\($0); \(status)" } ?? status)
             isLogged = hang != nil

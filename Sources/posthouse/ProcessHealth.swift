@@ -4,8 +4,8 @@ import Systemd
 
 /// What this process's check of itself (`SelfCheck`) found last, for whoever restarts a daemon that hangs: systemd by
 /// its watchdog, a container's liveness probe by `/healthz`.
-final class LifeSign: Sendable {
-    static let ofThisProcess = LifeSign()
+final class ProcessHealth: Sendable {
+    static let ofThisProcess = ProcessHealth()
 
     /// A check that has not come back for so long hangs itself.
     private static let timeout: Duration = .seconds(30)
