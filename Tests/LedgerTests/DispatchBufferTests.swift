@@ -98,19 +98,19 @@ struct DispatchBufferTests {
     }
 
     @Test("Deliveries go to their lanes; those of a closed one come back")
-    func hand() {
+    func passToLanes() {
         let dispatchBuffer = DispatchBuffer()
         let inbox = Inbox()
         dispatchBuffer.open(1) { inbox.put($0) }
         dispatchBuffer.open(2) { inbox.put($0) }
         dispatchBuffer.close(2)
-        let refused = dispatchBuffer.hand([
+        let refused = dispatchBuffer.passToLanes([
             .sample(1, integration: 1), .sample(2, integration: 2), .sample(3, integration: 1),
             .sample(4, integration: 3),
         ])
         #expect(inbox.take().map(\.id) == [1, 3])
         #expect(refused.map(\.id).sorted() == [2, 4])
-        #expect(dispatchBuffer.hand([]).isEmpty)
+        #expect(dispatchBuffer.passToLanes([]).isEmpty)
     }
 
     private func leased(_ ids: Int64..., by lease: Int64) -> [Delivery] { ids.map { .sample($0, lease: lease) } }

@@ -225,7 +225,7 @@ package final class DispatchBuffer: Sendable {
     package var heldCount: Int { state.withLock { $0.held.values.reduce(0) { $0 + $1.count } } }
 
     /// Gives leased deliveries to their lanes; returns those whose lane has closed meanwhile.
-    package func hand(_ deliveries: [Delivery]) -> [Delivery] {
+    package func passToLanes(_ deliveries: [Delivery]) -> [Delivery] {
         guard !deliveries.isEmpty else { return [] }
         let byLane = Dictionary(grouping: deliveries, by: \.integration)
         var refused: [Delivery] = []

@@ -282,7 +282,7 @@ package struct Recorder: Sendable {
             return dispatchBuffer.requestSweeps()
         }
         // Their lane was closed meanwhile (a pause, a reload): the sweep finds them leased and not held.
-        let refused = dispatchBuffer.hand(deliveries)
+        let refused = dispatchBuffer.passToLanes(deliveries)
         dispatchBuffer.drop(refused)
         if !refused.isEmpty { dispatchBuffer.requestSweeps() }
     }

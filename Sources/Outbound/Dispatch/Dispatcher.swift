@@ -84,7 +84,7 @@ package final class Dispatcher: Sendable {
             settle: { [queue] batch throws(SettleFailure) in try await queue.settle(batch) },
             settled: { [self] settled in
                 for (row, reason) in settled.paused { pause(row, reason: reason) }
-                let refused = dispatchBuffer.hand(settled.unblocked)
+                let refused = dispatchBuffer.passToLanes(settled.unblocked)
                 if refused.isEmpty { return }
                 await attempt("giving back unblocked deliveries of closed lanes") { try await queue.giveBack(refused) }
             }, report: { [observe] in observe(.warning($0.explanation)) })
