@@ -75,7 +75,7 @@ package final class DispatchBuffer: Sendable {
         }
     }
 
-    /// Closes a lane (paused, removed, stopping); what already has a slot in it is refused by `hand`.
+    /// Closes a lane (paused, removed, stopping); what already has a slot in it is refused by `passToLanes`.
     package func close(_ integration: Int32) {
         _ = state.withLock { $0.lanes.removeValue(forKey: integration) }
     }

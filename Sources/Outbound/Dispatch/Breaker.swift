@@ -45,7 +45,7 @@ struct Breaker {
     }
 
     /// What an attempt was started as.
-    struct Pass: Sendable, Equatable {
+    struct AttemptStart: Sendable, Equatable {
         let isProbe: Bool
         fileprivate let generation: Int
     }
@@ -101,18 +101,18 @@ struct Breaker {
     }
 
     /// Starts an attempt; `admits` must be true.
-    mutating func start() -> Pass {
+    mutating func start() -> AttemptStart {
         underWay += 1
-        guard case .open = state else { return Pass(isProbe: false, generation: generation) }
+        guard case .open = state else { return AttemptStart(isProbe: false, generation: generation) }
         state = .open(.underWay)
-        return Pass(isProbe: true, generation: generation)
+        return AttemptStart(isProbe: true, generation: generation)
     }
 
     // MARK: What attempts say
 
-    mutating func ended(_ pass: Pass, _ health: EndpointHealth, at now: NIODeadline) {
+    mutating func ended(_ attempt: AttemptStart, _ health: EndpointHealth, at now: NIODeadline) {
         if health == .starved { isStarved = true }
-        guard pass.generation == generation else { return }
+        guard attempt.generation == generation else { return }
         underWay -= 1
         switch state {
         case .open: endProbe(health)
@@ -151,14 +151,14 @@ struct Breaker {
     }
 
     private mutating func open() {
-        turn(to: .open(.notDue))
+        enter(.open(.notDue))
     }
 
     private mutating func close() {
-        turn(to: .closed(allowed: 1))
+        enter(.closed(allowed: 1))
     }
 
-    private mutating func turn(to new: State) {
+    private mutating func enter(_ new: State) {
         state = new
         generation += 1
         underWay = 0

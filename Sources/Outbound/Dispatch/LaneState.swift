@@ -11,11 +11,11 @@ struct LaneState {
     /// An attempt that starts now.
     struct Start {
         let delivery: Delivery
-        fileprivate let pass: Breaker.Pass
+        fileprivate let attempt: Breaker.AttemptStart
         /// The number of the request under the rate; nil: there is no limit.
         fileprivate let request: Int?
 
-        var isProbe: Bool { pass.isProbe }
+        var isProbe: Bool { attempt.isProbe }
     }
 
     private(set) var waiting = WaitingDeliveries()
@@ -61,7 +61,7 @@ struct LaneState {
         }
         guard let delivery = waiting.popFirst() else { return nil }
         underWay += 1
-        return Start(delivery: delivery, pass: breaker.start(), request: request)
+        return Start(delivery: delivery, attempt: breaker.start(), request: request)
     }
 
     /// Whether an attempt may start, apart from a slot of the rate.
@@ -72,7 +72,7 @@ struct LaneState {
     mutating func finished(_ start: Start, _ health: EndpointHealth, at now: NIODeadline) {
         underWay -= 1
         if let request = start.request { rate?.ended(request, at: now) }
-        changeBreaker { $0.ended(start.pass, health, at: now) }
+        changeBreaker { $0.ended(start.attempt, health, at: now) }
     }
 
     /// Slots that were reserved before the breaker opened go unused; those for its probes must not.

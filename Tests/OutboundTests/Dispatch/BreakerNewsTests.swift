@@ -80,8 +80,8 @@ extension BreakerTests {
         granted.breaker.done(isGranted: true, at: granted.now)
         granted.poll(nil)
         #expect(!granted.breaker.isOpen && granted.action() == nil)
-        let pass = granted.breaker.start()
-        #expect(!pass.isProbe)
+        let attempt = granted.breaker.start()
+        #expect(!attempt.isProbe)
 
         let underWay = ClockedBreaker()
         underWay.attempts(Self.failing, times: 10)

@@ -28,9 +28,9 @@ struct BreakerTests {
         func attempts(_ healths: EndpointHealth..., times: Int = 1, apart: TimeAmount = .milliseconds(1)) {
             for _ in 0..<times {
                 for health in healths where breaker.admits {
-                    let pass = breaker.start()
+                    let attempt = breaker.start()
                     now = now + apart
-                    breaker.ended(pass, health, at: now)
+                    breaker.ended(attempt, health, at: now)
                 }
             }
         }
@@ -56,7 +56,7 @@ struct BreakerTests {
         }
 
         /// Asks for a probe that is due, is given it and starts it.
-        func probe() -> Breaker.Pass? {
+        func probe() -> Breaker.AttemptStart? {
             poll(SharedBreaker(isProbeDue: true))
             guard action() == .requestProbe else { return nil }
             breaker.done(isGranted: true, at: now)
@@ -67,10 +67,10 @@ struct BreakerTests {
     @Test("What this machine lacks holds every start up until the next poll, and is no evidence")
     func starved() throws {
         let clocked = ClockedBreaker()
-        let passes = (0..<16).map { _ in clocked.breaker.start() }
-        clocked.breaker.ended(passes[0], .starved, at: clocked.now)
+        let attempts = (0..<16).map { _ in clocked.breaker.start() }
+        clocked.breaker.ended(attempts[0], .starved, at: clocked.now)
         #expect(!clocked.breaker.admits)
-        for pass in passes.dropFirst() { clocked.breaker.ended(pass, .starved, at: clocked.now) }
+        for attempt in attempts.dropFirst() { clocked.breaker.ended(attempt, .starved, at: clocked.now) }
         #expect(!clocked.breaker.admits && !clocked.breaker.isOpen && clocked.action() == nil)
         clocked.poll(nil)
         #expect(clocked.breaker.admits)
@@ -177,9 +177,9 @@ struct BreakerTests {
         #expect(!clocked.breaker.isOpen && clocked.publish() == .publishClosed)
         var rounds: [Int] = []
         for _ in 0..<5 {
-            var round: [Breaker.Pass] = []
+            var round: [Breaker.AttemptStart] = []
             while clocked.breaker.admits, round.count < 6 { round.append(clocked.breaker.start()) }
-            for pass in round { clocked.breaker.ended(pass, .alive, at: clocked.now) }
+            for attempt in round { clocked.breaker.ended(attempt, .alive, at: clocked.now) }
             rounds.append(round.count)
         }
         #expect(rounds == [1, 2, 4, 6, 6])
@@ -197,7 +197,7 @@ struct BreakerTests {
         #expect(!clocked.breaker.admits)
         clocked.breaker.ended(eight[0], Self.failing, at: clocked.now)
         #expect(!clocked.breaker.admits, "four may be under way, seven are")
-        for pass in eight.dropFirst() { clocked.breaker.ended(pass, Self.failing, at: clocked.now) }
+        for attempt in eight.dropFirst() { clocked.breaker.ended(attempt, Self.failing, at: clocked.now) }
         #expect(clocked.breaker.isOpen)
     }
 
@@ -205,7 +205,7 @@ struct BreakerTests {
     func stale() throws {
         let clocked = ClockedBreaker(concurrency: 64)
         let old = (0..<64).map { _ in clocked.breaker.start() }
-        for pass in old.prefix(10) { clocked.breaker.ended(pass, Self.failing, at: clocked.now) }
+        for attempt in old.prefix(10) { clocked.breaker.ended(attempt, Self.failing, at: clocked.now) }
         #expect(clocked.breaker.isOpen)
         _ = clocked.publish()
         clocked.breaker.ended(old[10], .alive, at: clocked.now)
@@ -213,7 +213,7 @@ struct BreakerTests {
         try clocked.recover()
         _ = clocked.publish()
         #expect(clocked.breaker.admits)
-        for pass in old.dropFirst(11) { clocked.breaker.ended(pass, Self.failing, at: clocked.now) }
+        for attempt in old.dropFirst(11) { clocked.breaker.ended(attempt, Self.failing, at: clocked.now) }
         #expect(!clocked.breaker.isOpen && clocked.breaker.admits)
     }
 
