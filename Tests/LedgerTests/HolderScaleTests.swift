@@ -39,7 +39,7 @@ struct HolderScaleTests {
                 let purchases = try reads.loadPurchases(on: session)
                 batch.databaseTime = event.occurredAt
                 batch.assignIDs(stored: purchases.ids)
-                batch.fates[batch.all[0].key] = .new(row: 1)
+                batch.dispositions[batch.all[0].key] = .new(row: 1)
                 let (newEvents, named) = (batch.newEvents, batch)
                 let holders = try reads.loadHolders(on: session) { named.id(ofPurchase: $0) }
                 let plan = try purchases.plan(holders, rules: Daemon.rules, in: .current, on: session) {

@@ -90,7 +90,7 @@ struct BatchRecording {
             let write = BatchWrite(
                 plan: plan, recording: self, queueReads: reads.queueReads, createdAt: now)
             caused = try write.run(on: session, reserved: &reserved, into: &committed)
-        } else if batch.fates.isEmpty {
+        } else if batch.dispositions.isEmpty {
             // A duplicate may be committed here and not yet at a standby, if the wait for it was cut short. PostgreSQL
             // skips the standby wait for a transaction that wrote nothing, so this one writes to the log.
             try session.enqueue(RecordStatements.wait, ())
@@ -121,7 +121,7 @@ struct BatchRecording {
         _ batch: inout EventBatch, by reads: BatchReads, on session: borrowing Session
     ) throws(DatabaseError) {
         let admitted = try session.answer(to: reads.admitted)
-        for row in admitted { batch.fates[row.key] = .new(row: row.event) }
+        for row in admitted { batch.dispositions[row.key] = .new(row: row.event) }
         batch.databaseTime = admitted.first.map { Timestamp(milliseconds: $0.now) }
         guard let unknown = reads.changing else { return }
         let found = try session.answer(to: unknown)
@@ -136,12 +136,12 @@ struct BatchRecording {
     ) throws(DatabaseError) {
         var pending: [(arrival: EventBatch.Arrival, reason: String, row: PendingRows<Int64>)] = []
         var refused: [Identifier] = []
-        for arrival in batch.firsts where batch.fates[arrival.key] != nil {
+        for arrival in batch.firsts where batch.dispositions[arrival.key] != nil {
             guard let reason = batch.purchase(of: arrival).flatMap({ unreadable[$0] }) else { continue }
             let event = arrival.event
             if event.isOfBackend {
                 refused.append(arrival.key)
-                batch.fates[arrival.key] = .unavailable(reason: reason)
+                batch.dispositions[arrival.key] = .unavailable(reason: reason)
                 continue
             }
             let id = event.vendorEventID.map { Array($0.utf8) }
@@ -151,7 +151,7 @@ struct BatchRecording {
         if pending.isEmpty, refused.isEmpty { return }
         try session.enqueue(RecordStatements.forget, pending.map(\.arrival.key) + refused)
         for (arrival, reason, row) in pending {
-            batch.fates[arrival.key] = .setAside(quarantine: try session.answer(to: row).first, reason: reason)
+            batch.dispositions[arrival.key] = .setAside(quarantine: try session.answer(to: row).first, reason: reason)
         }
     }
 
@@ -163,7 +163,7 @@ struct BatchRecording {
     ) throws(DatabaseError) -> BatchPlan? {
         let newEvents = batch.newEvents
         guard !newEvents.isEmpty else { return nil }
-        var refused: [Identifier: EventBatch.Fate] = [:]
+        var refused: [Identifier: EventBatch.Disposition] = [:]
         let plan = try purchases.plan(holders, rules: rules, in: ledgerForm, on: session) { plan in
             // The plan may be built more than once.
             refused = [:]
@@ -184,7 +184,7 @@ struct BatchRecording {
                 }
             }
         }
-        for (key, fate) in refused { batch.fates[key] = fate }
+        for (key, disposition) in refused { batch.dispositions[key] = disposition }
         // If the event comes again after a lost answer, its condition must be checked again.
         if !refused.isEmpty { try session.enqueue(RecordStatements.forget, refused.keys.sorted()) }
         return plan
@@ -195,7 +195,7 @@ struct BatchRecording {
     ) throws(DatabaseError) -> [Outcome] {
         var differing = try differing(of: batch, on: session)
         return batch.all.enumerated().map { index, arrival in
-            switch batch.fate(of: index) {
+            switch batch.disposition(of: index) {
             case .conditionFailed: return .conditionFailed
             case .setAside(let row, let reason):
                 return .setAside(source: arrival.event.scope.source, quarantine: row, reason: reason)
@@ -214,7 +214,7 @@ struct BatchRecording {
     private func differing(
         of batch: EventBatch, on session: borrowing Session
     ) throws(DatabaseError) -> [Identifier: Identifier] {
-        let repeated = batch.all.indices.filter { batch.fate(of: $0) == nil }.map { batch.all[$0] }
+        let repeated = batch.all.indices.filter { batch.disposition(of: $0) == nil }.map { batch.all[$0] }
             .sorted { $0.key < $1.key }
         guard !repeated.isEmpty else { return [:] }
         let digests = repeated.map(\.digest)

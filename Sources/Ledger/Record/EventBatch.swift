@@ -27,7 +27,7 @@ struct EventBatch {
     }
 
     /// Of an event key that this batch adds. An event without one is a duplicate.
-    enum Fate {
+    enum Disposition {
         /// It gets this row of `events`.
         case new(row: Int64)
         case conditionFailed
@@ -42,7 +42,7 @@ struct EventBatch {
     /// The first event with each event key.
     let firsts: [Arrival]
     /// By event key.
-    var fates: [Identifier: Fate] = [:]
+    var dispositions: [Identifier: Disposition] = [:]
     /// The database's time at the start of the transaction; nil: no event key was added.
     var databaseTime: Timestamp?
     /// Ids of purchases by their hashes: of those that are stored, and of those that this batch creates.
@@ -78,16 +78,16 @@ struct EventBatch {
     /// The events that are to be recorded.
     var newEvents: [BatchPlan.PlannedEvent] {
         firsts.compactMap { arrival in
-            guard case .new(let row) = fates[arrival.key] else { return nil }
+            guard case .new(let row) = dispositions[arrival.key] else { return nil }
             return BatchPlan.PlannedEvent(arrival, row: row, purchase: purchase(of: arrival))
         }
     }
 
     /// Nil: a duplicate.
-    func fate(of index: Int) -> Fate? {
-        let fate = fates[all[index].key]
-        if case .new = fate, !isFirst[index] { return nil }
-        return fate
+    func disposition(of index: Int) -> Disposition? {
+        let disposition = dispositions[all[index].key]
+        if case .new = disposition, !isFirst[index] { return nil }
+        return disposition
     }
 }
 
