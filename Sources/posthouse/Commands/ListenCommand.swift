@@ -35,7 +35,7 @@ struct ListenCommand: AsyncParsableCommand {
 
     func validate() throws {
         _ = try address()
-        if let fail, !OnPurpose.statuses.contains(fail) {
+        if let fail, !DeliberateFailures.statuses.contains(fail) {
             throw ValidationError("--fail \(fail) is no failure; it is a status from 300 to 599")
         }
         if let delay, wait == nil {
@@ -57,7 +57,7 @@ struct ListenCommand: AsyncParsableCommand {
             let signals = Signals.stream([SIGTERM, SIGINT])
             let receiver = ListenReceiver(
                 verifier: try verifier(), json: json,
-                onPurpose: OnPurpose(status: fail, delay: wait, share: share ?? 1))
+                deliberateFailures: DeliberateFailures(status: fail, delay: wait, share: share ?? 1))
             let address = try address()
             let server = try await HTTPListener.start(
                 listener: .address(address), handler: receiver, group: NIOSingletons.posixEventLoopGroup)
@@ -105,7 +105,7 @@ struct ListenCommand: AsyncParsableCommand {
     }
 
     private var wait: Duration? {
-        delay.flatMap(DurationText.read).flatMap { OnPurpose.delays.contains($0) ? $0 : nil }
+        delay.flatMap(DurationText.read).flatMap { DeliberateFailures.delays.contains($0) ? $0 : nil }
     }
 
     private func verifier() throws -> StandardWebhooksVerifier {

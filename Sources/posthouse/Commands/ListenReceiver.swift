@@ -9,7 +9,7 @@ import Synchronization
 import Vocabulary
 
 /// The failures that `posthouse listen` makes on purpose, for a share of the requests whose signature is valid.
-final class OnPurpose: Sendable {
+final class DeliberateFailures: Sendable {
     static let statuses = 300...599
     static let delays: ClosedRange<Duration> = .milliseconds(1)...(.seconds(600))
 
@@ -47,12 +47,12 @@ struct ListenReceiver: IncomingHandler {
 
     let verifier: StandardWebhooksVerifier
     let json: Bool
-    let onPurpose: OnPurpose
+    let deliberateFailures: DeliberateFailures
 
     func admit(_ head: IncomingHead) -> Admission {
         guard head.method == "POST" else { return .refuse(.text(405, "only POST\n", headers: [("allow", "POST")])) }
         return .accept(
-            bodyBytesMax: Self.bodyBytesMax, answerTimeout: Self.answerTimeout + onPurpose.delay,
+            bodyBytesMax: Self.bodyBytesMax, answerTimeout: Self.answerTimeout + deliberateFailures.delay,
             timeoutAnswer: .text(503, "too slow\n"))
     }
 
@@ -72,9 +72,9 @@ struct ListenReceiver: IncomingHandler {
             }
             return responder.respond(.text(401, "\(reason)\n"))
         }
-        let isMeant = onPurpose.takesNext()
-        let delay = isMeant ? onPurpose.delay : .zero
-        let status = isMeant ? onPurpose.status : nil
+        let isMeant = deliberateFailures.takesNext()
+        let delay = isMeant ? deliberateFailures.delay : .zero
+        let status = isMeant ? deliberateFailures.status : nil
         if json {
             accept(id, request.body, answered: status ?? 204)
         } else {

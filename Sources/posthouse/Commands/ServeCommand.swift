@@ -74,7 +74,7 @@ struct ServeCommand: AsyncParsableCommand {
             let failpoints = Task { await SignalledFailpoints.run(relay) }
             defer { failpoints.cancel() }
         #endif
-        let end = await obey(signals, relay)
+        let end = await handle(signals, relay)
         check.cancel()
         switch end {
         case .signal(let signal): observe(.stopping(reason: Self.name(of: signal)))

@@ -14,7 +14,7 @@ extension ServeCommand {
         case failure(reason: String)
     }
 
-    private enum Cue: Sendable {
+    private enum ServeEvent: Sendable {
         case signal(Int32)
         case failure(reason: String)
         case prepared(Result<Reloader.Prepared, ReloadRefusal>)
@@ -27,25 +27,25 @@ extension ServeCommand {
 
     /// Reloads at each SIGHUP, one after the other; returns what ends the daemon. Preparing a reload may wait for a
     /// database that hangs, so it runs in a task of its own and is abandoned when the daemon is to end.
-    func obey(_ signals: AsyncStream<Int32>, _ relay: Relay) async -> End {
-        let (cues, cue) = AsyncStream<Cue>.makeStream()
+    func handle(_ signals: AsyncStream<Int32>, _ relay: Relay) async -> End {
+        let (events, event) = AsyncStream<ServeEvent>.makeStream()
         let forwarding = Task {
-            for await signal in signals { cue.yield(.signal(signal)) }
+            for await signal in signals { event.yield(.signal(signal)) }
         }
         defer { forwarding.cancel() }
         let watching = Task {
-            for await reason in relay.reasonsToEnd { cue.yield(.failure(reason: reason)) }
+            for await reason in relay.reasonsToEnd { event.yield(.failure(reason: reason)) }
         }
         defer { watching.cancel() }
         func beginReload() {
             _ = Notify.reloading()
             Task { [path = file.path, reloader = relay.reloader] in
-                cue.yield(.prepared(await Self.prepare(path, reloader)))
+                event.yield(.prepared(await Self.prepare(path, reloader)))
             }
         }
         var isReloading = false
         var isWantedAgain = false
-        for await next in cues {
+        for await next in events {
             switch next {
             case .signal(SIGHUP) where isReloading: isWantedAgain = true
             case .signal(SIGHUP):

@@ -27,7 +27,7 @@ struct SpoolState {
     var oldestAt: Timestamp? { files.lazy.map(\.writtenAt).min() }
 
     /// How many wait for a source that is not configured, by its name.
-    func homeless(_ configured: some Sequence<String>) -> [(source: String, count: Int)] {
+    func withoutSource(_ configured: some Sequence<String>) -> [(source: String, count: Int)] {
         let known = Set(configured)
         let others = Dictionary(grouping: files.lazy.map(\.name.source).filter { !known.contains($0) }) { $0 }
         return others.map { (source: $0.key, count: $0.value.count) }.sorted { $0.source < $1.source }

@@ -185,7 +185,7 @@ struct StatusText {
                 "\(spool.files.count) webhooks wait in the spool of this machine, since "
                     + "\(Age.text(from: oldest, to: ThisProcess.now())) ago (posthouse spool)")
         }
-        for (source, count) in spool.homeless(sources) {
+        for (source, count) in spool.withoutSource(sources) {
             lines.append(
                 "\(count) of them are of \(source), which is not in the configuration: they wait until it is back")
         }
@@ -212,7 +212,7 @@ struct StatusText {
         json.member("spool", object: spool.isVisible ? spool : nil) { spool, json in
             json.member("webhooks", spool.files.count)
             json.member("oldest_at", spool.oldestAt)
-            json.member("unconfigured", objects: spool.homeless(sources)) { other, json in
+            json.member("unconfigured", objects: spool.withoutSource(sources)) { other, json in
                 json.member("source", other.source)
                 json.member("count", other.count)
             }

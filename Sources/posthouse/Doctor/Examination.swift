@@ -146,7 +146,7 @@ struct Examination {
                 isWritable: service?.mayWrite(to: directory) ?? true, webhooks: state.files.count,
                 unreadable: state.unreadable.count,
                 oldestMilliseconds: state.oldestAt.map { max(0, ThisProcess.now().milliseconds - $0.milliseconds) },
-                unconfigured: state.homeless(configuration.sources.map(\.name)).map(\.source),
+                unconfigured: state.withoutSource(configuration.sources.map(\.name)).map(\.source),
                 damaged: state.damaged.count, disk: disk, headroomBytes: disk.map(Spool.headroom) ?? 0,
                 former: state.former.map(\.remark)))
     }
