@@ -43,7 +43,9 @@ struct EnricherTests {
     static func enricher(
         _ servers: FakeServers, _ lookups: Enricher.Lookups, _ clock: StoodClock = StoodClock()
     ) throws -> Enricher {
-        Enricher(source: "play", client: try AskFixtures.client(servers, clock), lookups: lookups, clock: clock.clock)
+        Enricher(
+            source: "play", client: try StoreRequestFixtures.client(servers, clock), lookups: lookups,
+            clock: clock.clock)
     }
 
     static func enrichment(_ body: String) throws -> Enrichment {
@@ -132,7 +134,7 @@ struct EnricherTests {
 
     @Test("A webhook that is stored already takes no place of one that is to be asked about")
     func place() async throws {
-        let client = try AskFixtures.client(FakeServers(FakeServers.google { _ in (200, "") }), StoodClock())
+        let client = try StoreRequestFixtures.client(FakeServers(FakeServers.google { _ in (200, "") }), StoodClock())
         while client.begin() {}
         let lookups = Known(isRecorded: true).lookups
         let enricher = Enricher(source: "play", client: client, lookups: lookups, clock: StoodClock().clock)

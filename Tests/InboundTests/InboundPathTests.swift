@@ -79,7 +79,7 @@ struct InboundPathTests {
         let lookups = EnricherTests.Known(isRecorded: isRecorded).lookups
         let enricher = try EnricherTests.enricher(FakeServers(script), lookups)
         let token = [("authorization", "Bearer " + (try PubSubFixtures.token()))]
-        let api = StoreAPI(account: nil, url: AskFixtures.apiURL)
+        let api = StoreAPI(account: nil, url: StoreRequestFixtures.apiURL)
         return await receive(
             Array(body.utf8), token, from: googlePlaySource(api: api), by: GooglePlay(keys: PubSubFixtures.lookup),
             asking: enricher, age: age)

@@ -74,7 +74,7 @@ struct JSONWebTokenLibraryTests {
 
     @Test("It reads what the tests sign, and what a service account signs here")
     func made() throws {
-        let account = try ServiceAccount(AskFixtures.account, readURL: AskFixtures.readURL)
+        let account = try ServiceAccount(StoreRequestFixtures.account, readURL: StoreRequestFixtures.readURL)
         let assertion = try #require(account.assertion(for: "a scope", now: Fixtures.now))
         let cases = [
             Token(token: try Fixtures.token()), Token(token: Fixtures.vector),

@@ -10,8 +10,8 @@ import Vocabulary
 struct ServiceAccountTests {
     @Test("The assertion has Google's claims and the account's signature")
     func assertion() throws {
-        let account = try ServiceAccount(AskFixtures.account, readURL: AskFixtures.readURL)
-        #expect(account.tokenURL == AskFixtures.tokenURL)
+        let account = try ServiceAccount(StoreRequestFixtures.account, readURL: StoreRequestFixtures.readURL)
+        #expect(account.tokenURL == StoreRequestFixtures.tokenURL)
         let text = try #require(account.assertion(for: "a scope", now: PubSubFixtures.now))
         let token = try JSONWebToken(Array(text.utf8))
         #expect(token.keyID == "run-1")
@@ -38,11 +38,11 @@ struct ServiceAccountTests {
     func unusable() {
         for (fields, reason) in Self.faults {
             #expect(throws: ServiceAccount.Unusable(reason: reason)) {
-                try ServiceAccount(AskFixtures.account(fields), readURL: AskFixtures.readURL)
+                try ServiceAccount(StoreRequestFixtures.account(fields), readURL: StoreRequestFixtures.readURL)
             }
         }
         #expect(throws: ServiceAccount.Unusable(reason: "it is not the JSON document of a service account's key")) {
-            try ServiceAccount(Secret(Array("AIza-a-key".utf8)), readURL: AskFixtures.readURL)
+            try ServiceAccount(Secret(Array("AIza-a-key".utf8)), readURL: StoreRequestFixtures.readURL)
         }
     }
 

@@ -135,7 +135,7 @@ struct SpoolFallbackTests {
             }, token: { _, _ in nil })
         let enricher = try EnricherTests.enricher(FakeServers(FakeServers.google { _ in (200, "") }), lookups)
         let token = [("authorization", "Bearer " + (try PubSubFixtures.token()))]
-        let source = googlePlaySource(api: StoreAPI(account: nil, url: AskFixtures.apiURL))
+        let source = googlePlaySource(api: StoreAPI(account: nil, url: StoreRequestFixtures.apiURL))
         let body = Array(GooglePlayFixtures.subscription(2).utf8)
         let queue = RecordQueue(writers: 1)
         let path = place.path(
@@ -179,7 +179,7 @@ struct SpoolFallbackTests {
         let lookups = EnricherTests.Known(isRecorded: false).lookups
         let enricher = try EnricherTests.enricher(FakeServers(FakeServers.google { _ in (500, "") }), lookups)
         let token = [("authorization", "Bearer " + (try PubSubFixtures.token()))]
-        let source = googlePlaySource(api: StoreAPI(account: nil, url: AskFixtures.apiURL))
+        let source = googlePlaySource(api: StoreAPI(account: nil, url: StoreRequestFixtures.apiURL))
         let body = Array(GooglePlayFixtures.subscription(2).utf8)
         let path = place.path(
             RecordQueue(writers: 1), source: source, adapter: GooglePlay(keys: PubSubFixtures.lookup),

@@ -21,12 +21,12 @@ struct StoreAPIClientTests {
     @Test("An access token is asked for once, and every question carries it")
     func token() async throws {
         let (clock, servers) = (StoodClock(), FakeServers(FakeServers.google { _ in (200, "{}") }))
-        let client = try AskFixtures.client(servers, clock)
+        let client = try StoreRequestFixtures.client(servers, clock)
         async let first = Self.ask(client, "/v3/a")
         async let second = Self.ask(client, "/v3/b")
         #expect(await [first, second] == Array(repeating: .answered(status: 200, body: Array("{}".utf8)), count: 2))
         let asked = servers.sent.filter { $0.method == .post }
-        #expect(asked.count == 1 && asked.first?.url == AskFixtures.tokenURL)
+        #expect(asked.count == 1 && asked.first?.url == StoreRequestFixtures.tokenURL)
         let form = String(decoding: asked.first?.body ?? [], as: UTF8.self)
         #expect(form.hasPrefix("grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=ey"))
         let questions = servers.sent.filter { $0.method == .get }
@@ -38,7 +38,7 @@ struct StoreAPIClientTests {
     @Test("Shortly before its end another is asked for; while that fails, the old one is used to its end")
     func renewal() async throws {
         let (clock, servers) = (StoodClock(), FakeServers(FakeServers.google { _ in (200, "{}") }))
-        let client = try AskFixtures.client(servers, clock)
+        let client = try StoreRequestFixtures.client(servers, clock)
         _ = await Self.ask(client)
         servers.answer { request in
             request.method == .post
@@ -55,7 +55,7 @@ struct StoreAPIClientTests {
     @Test("A token that the API refuses is replaced once")
     func refusedToken() async throws {
         let (clock, servers) = (StoodClock(), FakeServers(FakeServers.google { _ in (401, "{}") }))
-        let client = try AskFixtures.client(servers, clock)
+        let client = try StoreRequestFixtures.client(servers, clock)
         #expect(await Self.ask(client) == .answered(status: 401, body: Array("{}".utf8)))
         #expect(servers.sent.map(\.method) == [.post, .get, .post, .get])
     }
@@ -63,7 +63,7 @@ struct StoreAPIClientTests {
     @Test("After five faults nothing is asked for a while, and the journal says so; an answer ends it")
     func breaker() async throws {
         let (clock, servers) = (StoodClock(), FakeServers(FakeServers.google { _ in (503, "") }))
-        let client = try AskFixtures.client(servers, clock)
+        let client = try StoreRequestFixtures.client(servers, clock)
         for _ in 0..<5 { #expect(await Self.ask(client) == .answered(status: 503, body: [])) }
         let count = servers.sent.count
         let reason = "the API was out of reach a moment ago, and is tried again soon"
@@ -81,7 +81,7 @@ struct StoreAPIClientTests {
     func answers(_ status: Int) async throws {
         let body = GooglePlayFixtures.unknownToken
         let (clock, servers) = (StoodClock(), FakeServers(FakeServers.google { _ in (status, body) }))
-        let client = try AskFixtures.client(servers, clock)
+        let client = try StoreRequestFixtures.client(servers, clock)
         for _ in 0..<9 { #expect(await Self.ask(client) == .answered(status: status, body: Array(body.utf8))) }
         #expect(servers.observed.isEmpty)
     }
@@ -89,7 +89,7 @@ struct StoreAPIClientTests {
     @Test("An answer that is too long, and none, say nothing")
     func nothing() async throws {
         let (clock, servers) = (StoodClock(), FakeServers(FakeServers.google { _ in (200, "") }))
-        let client = try AskFixtures.client(servers, clock)
+        let client = try StoreRequestFixtures.client(servers, clock)
         _ = await Self.ask(client)
         servers.answer { _ in .success(OutgoingAnswer(status: 200, body: nil)) }
         for _ in 0..<9 { #expect(await Self.ask(client) == .answered(status: 200, body: [])) }
@@ -102,7 +102,7 @@ struct StoreAPIClientTests {
     @Test("A right that is missing for one app keeps no other app's webhooks waiting")
     func apps() async throws {
         let servers = FakeServers(FakeServers.google { $0 == "/v3/x" ? (403, "") : (200, "{}") })
-        let client = try AskFixtures.client(servers, StoodClock())
+        let client = try StoreRequestFixtures.client(servers, StoodClock())
         for _ in 0..<5 { _ = await Self.ask(client, "/v3/x", about: "com.example.x") }
         let reason = "the API was out of reach a moment ago, and is tried again soon"
         #expect(await Self.ask(client, "/v3/x", about: "com.example.x") == .failed(reason: reason))
@@ -113,7 +113,7 @@ struct StoreAPIClientTests {
     @Test("A failure in less time than is fair is none of the API")
     func unfair() async throws {
         let servers = FakeServers { _ in .failure(OutgoingFailure("timed out")) }
-        let client = try AskFixtures.client(servers, StoodClock())
+        let client = try StoreRequestFixtures.client(servers, StoodClock())
         for _ in 0..<9 { _ = await Self.ask(client, timeout: .milliseconds(1_999)) }
         #expect(servers.observed.isEmpty)
         for _ in 0..<5 { _ = await Self.ask(client, timeout: .seconds(2)) }
@@ -123,9 +123,10 @@ struct StoreAPIClientTests {
     @Test("A webhook waits for an access token as long as for its answer, and no longer")
     func lateToken() async throws {
         let clock = StoodClock()
-        let account = try ServiceAccount(AskFixtures.account, readURL: AskFixtures.readURL)
+        let account = try ServiceAccount(StoreRequestFixtures.account, readURL: StoreRequestFixtures.readURL)
         let client = StoreAPIClient(
-            source: "play", settings: StoreAPI(account: nil, url: AskFixtures.apiURL), account: .success(account),
+            source: "play", settings: StoreAPI(account: nil, url: StoreRequestFixtures.apiURL),
+            account: .success(account),
             clock: clock.clock,
             send: { _ in
                 await clock.clock.sleep(.seconds(100))
@@ -140,7 +141,7 @@ struct StoreAPIClientTests {
 
     @Test("At most 256 webhooks wait for it")
     func bounded() throws {
-        let client = try AskFixtures.client(FakeServers(FakeServers.google { _ in (200, "") }), StoodClock())
+        let client = try StoreRequestFixtures.client(FakeServers(FakeServers.google { _ in (200, "") }), StoodClock())
         for _ in 0..<256 { #expect(client.begin()) }
         #expect(!client.begin())
         client.end()

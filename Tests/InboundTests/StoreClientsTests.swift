@@ -7,9 +7,9 @@ import Vocabulary
 @Suite("What sources need of their stores' servers")
 struct StoreClientsTests {
     private static func source(
-        _ name: String = "play", account: Secret? = AskFixtures.account, sender: String = PubSubFixtures.sender
+        _ name: String = "play", account: Secret? = StoreRequestFixtures.account, sender: String = PubSubFixtures.sender
     ) -> Source {
-        let api = StoreAPI(account: account, url: AskFixtures.apiURL)
+        let api = StoreAPI(account: account, url: StoreRequestFixtures.apiURL)
         let settings = GooglePlaySettings(
             packages: ["com.example.app"], audiences: [PubSubFixtures.audience], sender: sender, api: api)
         return Source(
@@ -20,7 +20,7 @@ struct StoreClientsTests {
     private static func clients(_ servers: FakeServers, _ clock: StoodClock) -> StoreClients {
         StoreClients(
             clock: clock.clock, send: servers.send, readFile: { _, _ in .failure(OutgoingFailure("none")) },
-            readURL: AskFixtures.readURL, observe: servers.observe)
+            readURL: StoreRequestFixtures.readURL, observe: servers.observe)
     }
 
     private static func authenticity(_ stores: StoreClients, _ source: Source) throws -> Authenticity {
@@ -62,7 +62,7 @@ struct StoreClientsTests {
         let broken = Self.source("broken", account: Secret([1]))
         let sources = [Self.source(), broken, Self.source(account: nil)]
         #expect(
-            StoreClients.problems(in: sources, readURL: AskFixtures.readURL)
+            StoreClients.problems(in: sources, readURL: StoreRequestFixtures.readURL)
                 == ["`api` of source broken: it is not the JSON document of a service account's key"])
     }
 

@@ -18,13 +18,13 @@ package final class StoreClients: Sendable {
     private let send: OutgoingRequests
     private let readFile: KeySet.ReadFile
     private let readURL: @Sendable (String) -> EndpointURL?
-    private let clock: AskClock
+    private let clock: StoreRequestClock
     private let observe: Observer
     private let state = Mutex(State())
 
     /// - Parameter readURL: as of `ServiceAccount.init`.
     package init(
-        clock: AskClock, send: @escaping OutgoingRequests, readFile: @escaping KeySet.ReadFile,
+        clock: StoreRequestClock, send: @escaping OutgoingRequests, readFile: @escaping KeySet.ReadFile,
         readURL: @escaping @Sendable (String) -> EndpointURL?, observe: @escaping Observer
     ) {
         self.clock = clock

@@ -1,7 +1,7 @@
 internal import Vocabulary
 
 /// Limits of what is asked of a store's servers while a webhook waits for its answer.
-enum AskLimits {
+enum StoreRequestLimits {
     /// From the first byte of a webhook to the last answer about it: 6 seconds.
     static let askingTimeout = Limits.acknowledgementTimeout - Limits.acknowledgementMargin - recordingTime
     /// What is left of the acknowledgement's time for recording.

@@ -51,9 +51,9 @@ package struct Enricher: Sendable {
     /// Nil: the source has no API, and only the ledger is asked.
     private let client: StoreAPIClient?
     private let lookups: Lookups
-    private let clock: AskClock
+    private let clock: StoreRequestClock
 
-    init(source: String, client: StoreAPIClient?, lookups: Lookups, clock: AskClock) {
+    init(source: String, client: StoreAPIClient?, lookups: Lookups, clock: StoreRequestClock) {
         self.source = source
         self.client = client
         self.lookups = lookups
@@ -64,7 +64,7 @@ package struct Enricher: Sendable {
     ///   - enrichment: of the webhook, not begun yet.
     ///   - age: of the webhook's request.
     package func run(_ enrichment: Enrichment, age: Duration = .zero) async -> Outcome {
-        let end = clock.elapsed() + AskLimits.askingTimeout - age
+        let end = clock.elapsed() + StoreRequestLimits.askingTimeout - age
         do {
             return try await run(enrichment, until: end)
         } catch {
@@ -108,7 +108,7 @@ package struct Enricher: Sendable {
 
     /// Waits for a turn at the gate, then runs `body`.
     /// - Parameters:
-    ///   - alwaysWaits: it waits however many others do: it follows an answer of the API, and `AskLimits.eventsMax`
+    ///   - alwaysWaits: it waits however many others do: it follows an answer of the API, and `StoreRequestLimits.eventsMax`
     ///     bounds the number of these for each source. A webhook's first look-up is refused if too many wait.
     ///   - end: a turn that comes later is not taken.
     /// - Throws: `LookupGate.Refusal`, or what `body` throws.

@@ -31,7 +31,7 @@ struct APIBreaker: Sendable {
         case .open(let until, let pause), .probing(let until, let pause):
             guard now >= until else { return false }
             // A probe that nobody reports on must not keep it open.
-            state = .probing(until: now + AskLimits.requestTimeout, pause: pause)
+            state = .probing(until: now + StoreRequestLimits.requestTimeout, pause: pause)
             return true
         }
     }
@@ -46,17 +46,17 @@ struct APIBreaker: Sendable {
 
     mutating func failed(now: Duration) -> Change {
         switch state {
-        case .closed(let failures) where failures + 1 < AskLimits.failuresMax:
+        case .closed(let failures) where failures + 1 < StoreRequestLimits.failuresMax:
             state = .closed(failures: failures + 1)
             return .none
         case .closed:
-            let pause = AskLimits.pause.lowerBound
+            let pause = StoreRequestLimits.pause.lowerBound
             state = .open(until: now + pause, pause: pause)
             return .opened
         // A request that was sent before it opened.
         case .open: return .none
         case .probing(_, let pause):
-            let longer = min(pause * 2, AskLimits.pause.upperBound)
+            let longer = min(pause * 2, StoreRequestLimits.pause.upperBound)
             state = .open(until: now + longer, pause: longer)
             return .none
         }

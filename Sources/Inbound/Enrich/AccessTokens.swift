@@ -7,7 +7,7 @@ actor AccessTokens {
     private let scope: String
     private let allowsPrivateAddresses: Bool
     private let send: OutgoingRequests
-    private let clock: AskClock
+    private let clock: StoreRequestClock
     private var current: AccessToken?
     private var isAsking = false
     /// Who waits for the token that is asked for.
@@ -15,7 +15,7 @@ actor AccessTokens {
     private var lastWaiting = 0
 
     init(
-        of account: ServiceAccount, for scope: String, allowsPrivateAddresses: Bool, clock: AskClock,
+        of account: ServiceAccount, for scope: String, allowsPrivateAddresses: Bool, clock: StoreRequestClock,
         send: @escaping OutgoingRequests
     ) {
         self.account = account
@@ -73,7 +73,7 @@ actor AccessTokens {
         let request = OutgoingRequest(
             account.tokenURL, method: .post, allowsPrivateAddresses: allowsPrivateAddresses,
             headers: [.plain("content-type", "application/x-www-form-urlencoded")], body: Array(form.utf8),
-            timeout: AskLimits.tokenTimeout, answerBytesMax: AskLimits.tokenAnswerBytesMax)
+            timeout: StoreRequestLimits.tokenTimeout, answerBytesMax: StoreRequestLimits.tokenAnswerBytesMax)
         let answer: OutgoingAnswer
         switch await send(request) {
         case .success(let given): answer = given

@@ -20,8 +20,8 @@ final class StoodClock: Sendable {
 
     private let state = Mutex(State())
 
-    var clock: AskClock {
-        AskClock(
+    var clock: StoreRequestClock {
+        StoreRequestClock(
             elapsed: { [self] in state.withLock { $0.now } }, now: { PubSubFixtures.now },
             sleep: { [self] until in await sleep(until: until) })
     }
@@ -99,7 +99,7 @@ final class FakeServers: Sendable {
     static func google(_ answer: @escaping @Sendable (_ target: String) -> (Int, String)) -> Script {
         { request in
             if request.method == .post {
-                return .success(OutgoingAnswer(status: 200, body: Array(AskFixtures.tokenAnswer.utf8)))
+                return .success(OutgoingAnswer(status: 200, body: Array(StoreRequestFixtures.tokenAnswer.utf8)))
             }
             let (status, body) = answer(request.url.target)
             return .success(OutgoingAnswer(status: status, body: Array(body.utf8)))
@@ -107,7 +107,7 @@ final class FakeServers: Sendable {
     }
 }
 
-enum AskFixtures {
+enum StoreRequestFixtures {
     static let tokenURL = EndpointURL(isTLS: true, host: "oauth2.example.com", port: 443, target: "/token")
     static let apiURL = EndpointURL(isTLS: true, host: "publisher.example.com", port: 443, target: "/")
     static let tokenAnswer = #"{"access_token":"ya29.first","expires_in":3599,"token_type":"Bearer"}"#

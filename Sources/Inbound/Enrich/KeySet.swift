@@ -24,12 +24,12 @@ package final class KeySet: Sendable {
     private let place: KeySetLocation
     private let send: OutgoingRequests
     private let readFile: ReadFile
-    private let clock: AskClock
+    private let clock: StoreRequestClock
     private let observe: Observer
     private let state: Mutex<State>
 
     init(
-        source: String, place: KeySetLocation, clock: AskClock, send: @escaping OutgoingRequests,
+        source: String, place: KeySetLocation, clock: StoreRequestClock, send: @escaping OutgoingRequests,
         readFile: @escaping ReadFile, observe: @escaping Observer
     ) {
         self.source = source
@@ -101,7 +101,7 @@ package final class KeySet: Sendable {
     private func fetch(_ url: EndpointURL, allowsPrivateAddresses: Bool) async {
         let request = OutgoingRequest(
             url, allowsPrivateAddresses: allowsPrivateAddresses, headers: [.plain("accept", "application/json")],
-            timeout: AskLimits.keysTimeout, answerBytesMax: JSONWebKeys.documentBytesMax)
+            timeout: StoreRequestLimits.keysTimeout, answerBytesMax: JSONWebKeys.documentBytesMax)
         let result = await send(request)
         guard !state.withLock({ $0.isStopped }) else { return }
         do throws(OutgoingFailure) {
@@ -146,7 +146,7 @@ package final class KeySet: Sendable {
         } catch {
             lost("\(path): \(error.reason)")
         }
-        wait(until: clock.elapsed() + AskLimits.keyFileInterval) { $0.look(at: path) }
+        wait(until: clock.elapsed() + StoreRequestLimits.keyFileInterval) { $0.look(at: path) }
     }
 
     // MARK: The journal

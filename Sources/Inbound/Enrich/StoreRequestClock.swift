@@ -1,7 +1,7 @@
 package import Vocabulary
 
 /// The clocks of those who ask a store's servers.
-package struct AskClock: Sendable {
+package struct StoreRequestClock: Sendable {
     /// Time since any moment, such as the daemon's start. Never goes back.
     let elapsed: @Sendable () -> Duration
     /// This machine's wall clock.
@@ -19,9 +19,9 @@ package struct AskClock: Sendable {
     }
 
     /// This machine's.
-    package static func system(now: @escaping @Sendable () -> Timestamp) -> AskClock {
+    package static func system(now: @escaping @Sendable () -> Timestamp) -> StoreRequestClock {
         let start = ContinuousClock.now
-        return AskClock(
+        return StoreRequestClock(
             elapsed: { ContinuousClock.now - start }, now: now,
             sleep: { until in try? await Task.sleep(until: start + until, clock: .continuous) })
     }

@@ -30,12 +30,13 @@ package final class StoreAPIClient: Sendable {
     /// Why nothing can be asked; nil: it can.
     private let problem: String?
     private let send: OutgoingRequests
-    private let clock: AskClock
+    private let clock: StoreRequestClock
     private let observe: Observer
     private let state = Mutex(State())
 
     init(
-        source: String, settings: StoreAPI, account: Result<ServiceAccount, ServiceAccount.Unusable>, clock: AskClock,
+        source: String, settings: StoreAPI, account: Result<ServiceAccount, ServiceAccount.Unusable>,
+        clock: StoreRequestClock,
         send: @escaping OutgoingRequests, observe: @escaping Observer
     ) {
         self.source = source
@@ -59,7 +60,7 @@ package final class StoreAPIClient: Sendable {
     /// Takes the place of one webhook; false: too many wait already. Call `end` after it.
     func begin() -> Bool {
         state.withLock { state in
-            guard state.events < AskLimits.eventsMax else { return false }
+            guard state.events < StoreRequestLimits.eventsMax else { return false }
             state.events += 1
             return true
         }
@@ -76,7 +77,7 @@ package final class StoreAPIClient: Sendable {
         guard state.withLock({ $0.breakers[app, default: APIBreaker()].mayAsk(now: clock.elapsed()) }) else {
             return .failed(reason: "the API was out of reach a moment ago, and is tried again soon")
         }
-        let end = clock.elapsed() + min(timeout, AskLimits.requestTimeout)
+        let end = clock.elapsed() + min(timeout, StoreRequestLimits.requestTimeout)
         var attempt = await self.attempt(target, tokens, until: end)
         // A token may be revoked before its end.
         if case .answered(status: 401, _) = attempt.reply {
@@ -86,7 +87,7 @@ package final class StoreAPIClient: Sendable {
     }
 
     private func attempt(_ target: String, _ tokens: AccessTokens, until end: Duration) async -> Attempt {
-        let isFair = end - clock.elapsed() >= AskLimits.fairTimeout
+        let isFair = end - clock.elapsed() >= StoreRequestLimits.fairTimeout
         let token: Secret
         switch await tokens.token(until: end) {
         case .success(let given): token = given
@@ -107,7 +108,7 @@ package final class StoreAPIClient: Sendable {
         case .failure(let failure):
             return Attempt(
                 reply: .failed(reason: "\(base.shown) does not answer: \(failure.reason)"),
-                isFair: left >= AskLimits.fairTimeout)
+                isFair: left >= StoreRequestLimits.fairTimeout)
         case .success(let answer):
             if answer.status == 401 { await tokens.refuse(token) }
             // A longer one than can be kept is no fault of the API: it is read as one that says nothing.
