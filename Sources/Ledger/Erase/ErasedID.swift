@@ -137,7 +137,7 @@ struct ErasedID: Sendable {
 
     /// How a line of `PurchaseState.bytes` names the holder, or a prefix of that: without the end of the field.
     var stateNeedle: [UInt8] {
-        var writer = LineWriter()
+        var writer = PurchaseStateLineWriter()
         writer.field(holder)
         return writer.bytes
     }
@@ -266,7 +266,7 @@ extension [ErasedID] {
         }
     }
 
-    /// Whether an id is a field of lines of a purchase's state, written as `LineWriter` does.
+    /// Whether an id is a field of lines of a purchase's state, written as `PurchaseStateLineWriter` does.
     func occur(inLines lines: [UInt8]) -> Bool {
         contains { id in
             lines.ranges(of: id.stateNeedle).contains { range in

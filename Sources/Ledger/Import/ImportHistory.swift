@@ -37,7 +37,7 @@ enum ImportHistory {
         json.string(unescaped(field.dropFirst(5)))
     }
 
-    /// Undoes `LineWriter.field`.
+    /// Undoes `PurchaseStateLineWriter.field`.
     private static func unescaped(_ text: ArraySlice<UInt8>) -> String {
         var bytes: [UInt8] = []
         var rest = text
@@ -94,14 +94,14 @@ enum ImportHistory {
 
     /// Nil: a word holds what would be another line.
     private static func line(_ word: String, _ fields: [String]) -> [UInt8]? {
-        var writer = LineWriter()
+        var writer = PurchaseStateLineWriter()
         var (bytes, rest) = (Array(word.utf8), fields[...])
         func isPlain(_ text: String) -> Bool { text.utf8.allSatisfy { $0 >= 0x20 } }
         guard isPlain(word) else { return nil }
         while let field = rest.popFirst() {
             if let id = rest.first, field == "user" || field == "anon" {
                 rest.removeFirst()
-                writer = LineWriter()
+                writer = PurchaseStateLineWriter()
                 writer.field(field == "user" ? Holder.user(id) : .anonymous(id))
                 bytes += writer.bytes
             } else {

@@ -67,7 +67,7 @@ extension PurchaseState {
     }
 
     private func lines(_ form: LedgerForm) -> [UInt8] {
-        var text = LineWriter()
+        var text = PurchaseStateLineWriter()
         for fact in facts { text.write(fact) }
         for native in natives { text.write(native) }
         for register in registers { text.write(register) }
@@ -111,7 +111,7 @@ extension PurchaseState {
                 throw Unreadable(line: number, reason: "it does not end")
             }
             let start = rest.startIndex
-            var fields = LineFields(rest[..<end], line: number)
+            var fields = PurchaseStateLineReader(rest[..<end], line: number)
             rest = rest[(end + 1)...]
             if number == 1 {
                 let version = try fields.version()
@@ -140,7 +140,7 @@ extension PurchaseState {
     }
 
     /// Reads one line after the first; returns the rank of its kind, nil if this version does not know it.
-    private mutating func read(_ fields: inout LineFields) throws(Unreadable) -> Int? {
+    private mutating func read(_ fields: inout PurchaseStateLineReader) throws(Unreadable) -> Int? {
         switch try fields.word() {
         case "fact":
             let fact = try fields.fact()
@@ -243,7 +243,7 @@ extension AnnouncedPair {
     }
 }
 
-extension LineWriter {
+extension PurchaseStateLineWriter {
     fileprivate mutating func write(_ fact: KeptFact) {
         begin("fact")
         field(fact.at.milliseconds)

@@ -1,7 +1,7 @@
 import Vocabulary
 
 /// The fields of one line, taken in order.
-struct LineFields {
+struct PurchaseStateLineReader {
     private let line: Int
     private var rest: ArraySlice<UInt8>
     private var isAtEnd = false

@@ -1,7 +1,7 @@
 import Vocabulary
 
 /// Writes the lines of `PurchaseState.bytes`.
-struct LineWriter {
+struct PurchaseStateLineWriter {
     private(set) var bytes: [UInt8] = []
 
     init() { bytes.reserveCapacity(256) }
