@@ -123,10 +123,10 @@ extension Check {
 
     /// Warns of a store in a spelling that messages do not have.
     private mutating func warnOfSpelling(ofStore text: String, at span: Span) {
-        let store = SharedWords.store(text)
+        let store = SharedVocabulary.store(text)
         guard store != text else { return }
         let instead =
-            SharedWords.stores.contains(store)
+            SharedVocabulary.stores.contains(store)
             ? "; did you mean `\(store)`?" : "; stores are written in capital letters"
         report.warning("\(Quote.value(text)) matches no `purchase.store` of a message\(instead)", at: span)
     }

@@ -30,8 +30,8 @@ extension Check {
                 .environment: environments.isEmpty ? Environments.known : environments,
                 .source: sources.isEmpty ? sourceNames : sources,
                 .purchaseKind: Purchase.Kind.allCases.map(\.rawValue),
-                .status: SharedWords.Status.all,
-                .offerType: SharedWords.Offer.all,
+                .status: SharedVocabulary.Status.all,
+                .offerType: SharedVocabulary.Offer.all,
             ])
         let format = choice("format", of: view, as: Integration.Format.self)?.value
         let include = include(of: view, format: format ?? .standard)

@@ -157,14 +157,14 @@ import Vocabulary
             ("ünknown", "üNKNOWN"), ("", ""),
         ])
     func storesHaveOneSpelling(_ spelling: String, _ store: String) {
-        #expect(SharedWords.store(spelling) == store)
-        #expect(SharedWords.store(store) == store)
+        #expect(SharedVocabulary.store(spelling) == store)
+        #expect(SharedVocabulary.store(store) == store)
     }
 
     @Test(arguments: [
         ("Production", "PRODUCTION"), ("prod", "PRODUCTION"), ("sandbox", "SANDBOX"), ("Xcode", "XCODE"), ("", ""),
     ])
     func environmentsHaveOneSpelling(_ spelling: String, _ environment: String) {
-        #expect(SharedWords.environment(spelling) == environment)
+        #expect(SharedVocabulary.environment(spelling) == environment)
     }
 }

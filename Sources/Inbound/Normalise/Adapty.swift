@@ -52,7 +52,7 @@ package struct Adapty: SourceAdapter {
         let isEnd = AdaptyNames.ends.contains(usual)
         let holders = holders(sharing, with: holder)
         let links = try links(in: [fields] + sharing)
-        let environment = try properties.text("environment").map(SharedWords.environment)
+        let environment = try properties.text("environment").map(SharedVocabulary.environment)
         return Event(
             scope: Scope(
                 source: source.name, app: source.app ?? "", environment: environment ?? source.defaultEnvironment),
@@ -127,7 +127,7 @@ package struct Adapty: SourceAdapter {
         let isOneTime = eventName.hasPrefix(AdaptyNames.oneTimePrefix) || properties.flag("is_lifetime")
         return Purchase(
             key: key, kind: isOneTime ? .oneTime : .subscription,
-            store: SharedWords.store(try properties.text("store") ?? ""),
+            store: SharedVocabulary.store(try properties.text("store") ?? ""),
             product: try properties.text("vendor_product_id"), plan: try properties.text("base_plan_id"),
             subscriptionID: nil)
     }

@@ -70,14 +70,14 @@ enum AdaptyNames {
         name.hasSuffix("_renewal_cancelled") || name.hasSuffix("_renewal_reactivated")
     }
 
-    private typealias Status = SharedWords.Status
+    private typealias Status = SharedVocabulary.Status
 
     private static func started(_ offer: String) -> String {
         switch offer {
-        case SharedWords.Offer.freeTrial: "TRIAL_STARTED"
-        case SharedWords.Offer.intro: "INTRO_OFFER_STARTED"
-        case SharedWords.Offer.promotional: "PROMOTIONAL_OFFER_STARTED"
-        case SharedWords.Offer.promoCode: "PROMO_CODE_STARTED"
+        case SharedVocabulary.Offer.freeTrial: "TRIAL_STARTED"
+        case SharedVocabulary.Offer.intro: "INTRO_OFFER_STARTED"
+        case SharedVocabulary.Offer.promotional: "PROMOTIONAL_OFFER_STARTED"
+        case SharedVocabulary.Offer.promoCode: "PROMO_CODE_STARTED"
         default: "SUBSCRIPTION_STARTED"
         }
     }
@@ -102,22 +102,22 @@ enum AdaptyNames {
     /// `offer_type`. Fields without a value are not sent, so a missing offer is none.
     static func offer(of name: String, _ properties: BodyFields) throws(Unreadable) -> String {
         if name == accessLevel {
-            if try properties.text("active_promotional_offer_type") != nil { return SharedWords.Offer.promotional }
+            if try properties.text("active_promotional_offer_type") != nil { return SharedVocabulary.Offer.promotional }
             guard let type = try properties.text("active_introductory_offer_type") else {
-                return SharedWords.Offer.none
+                return SharedVocabulary.Offer.none
             }
-            return type == freeTrial ? SharedWords.Offer.freeTrial : SharedWords.Offer.intro
+            return type == freeTrial ? SharedVocabulary.Offer.freeTrial : SharedVocabulary.Offer.intro
         }
         switch try properties.text("store_offer_category") {
-        case "promotional", "winback", "win_back", "retention": return SharedWords.Offer.promotional
-        case "offer_code": return SharedWords.Offer.promoCode
+        case "promotional", "winback", "win_back", "retention": return SharedVocabulary.Offer.promotional
+        case "offer_code": return SharedVocabulary.Offer.promoCode
         case "introductory":
             let isFree = try properties.text("store_offer_discount_type") == freeTrial
-            return isFree ? SharedWords.Offer.freeTrial : SharedWords.Offer.intro
+            return isFree ? SharedVocabulary.Offer.freeTrial : SharedVocabulary.Offer.intro
         default:
             // A trial's own events may lack the offer's fields. A converted trial is paid.
             let isTrial = name.hasPrefix("trial_") && name != "trial_converted"
-            return isTrial ? SharedWords.Offer.freeTrial : SharedWords.Offer.none
+            return isTrial ? SharedVocabulary.Offer.freeTrial : SharedVocabulary.Offer.none
         }
     }
 
@@ -159,7 +159,7 @@ enum AdaptyNames {
     /// the original transaction then, so both are one purchase here, and its holder loses nothing; other stores begin a
     /// new one.
     static func isReplaced(_ properties: BodyFields, store: String) throws(Unreadable) -> Bool {
-        guard store == SharedWords.apple else { return false }
+        guard store == SharedVocabulary.apple else { return false }
         return switch try properties.text("cancellation_reason") {
         case "upgraded", "new_subscription_replace": true
         default: false

@@ -80,8 +80,8 @@ extension Adapty {
     /// The vendor's spelling of the two environments: a capital, then lower case.
     private static func spelled(environment: String) -> String {
         switch environment {
-        case SharedWords.production: "Production"
-        case SharedWords.sandbox: "Sandbox"
+        case SharedVocabulary.production: "Production"
+        case SharedVocabulary.sandbox: "Sandbox"
         default: environment
         }
     }

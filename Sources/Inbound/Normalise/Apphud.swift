@@ -52,6 +52,6 @@ package struct Apphud: SourceAdapter {
         guard let app = fields.object("app") else { return "" }
         let bundle = try app.text("bundle_id")
         let package = try app.text("package_name")
-        return (statement.store == SharedWords.google ? package ?? bundle : bundle ?? package) ?? ""
+        return (statement.store == SharedVocabulary.google ? package ?? bundle : bundle ?? package) ?? ""
     }
 }

@@ -25,7 +25,7 @@ enum ApphudNames {
     ]
 
     static func meaning(of name: String) -> EventMeaning? {
-        typealias Status = SharedWords.Status
+        typealias Status = SharedVocabulary.Status
         return switch name {
         case "trial_started": EventMeaning("TRIAL_STARTED", .gain, status: Status.renewing)
         // Sent while the trial lasts and is not cancelled: the user has it. There is no v3 name for that.
@@ -61,10 +61,10 @@ enum ApphudNames {
 
     /// The offer of the period, if the name states it. A conversion is bought without an offer.
     static func offer(of name: String) -> String? {
-        if name.hasSuffix("_converted") { return SharedWords.Offer.none }
-        if name.hasPrefix("trial_") { return SharedWords.Offer.freeTrial }
-        if name.hasPrefix("intro_") { return SharedWords.Offer.intro }
-        return name.hasPrefix("promo_") ? SharedWords.Offer.promotional : nil
+        if name.hasSuffix("_converted") { return SharedVocabulary.Offer.none }
+        if name.hasPrefix("trial_") { return SharedVocabulary.Offer.freeTrial }
+        if name.hasPrefix("intro_") { return SharedVocabulary.Offer.intro }
+        return name.hasPrefix("promo_") ? SharedVocabulary.Offer.promotional : nil
     }
 
     static func purchaseKind(of name: String) -> Purchase.Kind {

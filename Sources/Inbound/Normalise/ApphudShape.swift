@@ -73,8 +73,8 @@ extension Apphud {
             receipt.member("transaction_id", request.storeTransactionID)
             receipt.member("original_transaction_id", request.purchaseID)
             receipt.member("purchased_at", request.occurredAt.nearestWritable.iso8601)
-            receipt.member("trial_period", offer == SharedWords.Offer.freeTrial)
-            receipt.member("intro_period", offer == SharedWords.Offer.intro)
+            receipt.member("trial_period", offer == SharedVocabulary.Offer.freeTrial)
+            receipt.member("intro_period", offer == SharedVocabulary.Offer.intro)
             receipt.member("currency", "EUR")
             for (key, number) in [("price", "9.99"), ("price_usd", "10.89"), ("proceeds_usd", "9.2565")] {
                 receipt.key(key)

@@ -36,10 +36,10 @@ struct ApphudStatement {
         key = isOfPurchase ? original ?? transaction ?? lineOriginal : nil
         let eventStore = try event.text("store")
         let lineStore = try line?.text("store")
-        store = (eventStore ?? lineStore).map(SharedWords.store) ?? ""
+        store = (eventStore ?? lineStore).map(SharedVocabulary.store) ?? ""
         let lineProduct = try line?.text("product_id")
         self.product = product ?? lineProduct
-        let lineEnvironment = try line?.text("environment").map(SharedWords.environment)
+        let lineEnvironment = try line?.text("environment").map(SharedVocabulary.environment)
         if let lineEnvironment {
             environment = lineEnvironment
         } else {
@@ -51,7 +51,7 @@ struct ApphudStatement {
         var environments: Set<String> = []
         for line in user.objects("subscriptions") {
             guard let environment = try line.text("environment") else { continue }
-            environments.insert(SharedWords.environment(environment))
+            environments.insert(SharedVocabulary.environment(environment))
         }
         return environments.count == 1 ? environments.first : nil
     }
@@ -93,7 +93,7 @@ struct ApphudStatement {
             purchasedAt: receipt?.time(.iso8601("purchased_at")),
             effectiveNextRenewalAt: until,
             offerType: try offer(),
-            status: isInGrace ? SharedWords.Status.inGracePeriod : meaning?.status)
+            status: isInGrace ? SharedVocabulary.Status.inGracePeriod : meaning?.status)
     }
 
     /// Of the receipt, else of the properties: an amount and its currency are of one object. An event about a paywall
@@ -150,9 +150,9 @@ struct ApphudStatement {
     /// The offer stated by the event's name, else by the flags of the receipt, else by those of the line.
     private func offer() throws(Unreadable) -> String {
         if let offer = ApphudNames.offer(of: name) { return offer }
-        guard let flags = receipt ?? line else { return SharedWords.Offer.none }
-        if flags.flag("trial_period") { return SharedWords.Offer.freeTrial }
-        if flags.flag("intro_period") { return SharedWords.Offer.intro }
-        return try line?.text("status") == "promo" ? SharedWords.Offer.promotional : SharedWords.Offer.none
+        guard let flags = receipt ?? line else { return SharedVocabulary.Offer.none }
+        if flags.flag("trial_period") { return SharedVocabulary.Offer.freeTrial }
+        if flags.flag("intro_period") { return SharedVocabulary.Offer.intro }
+        return try line?.text("status") == "promo" ? SharedVocabulary.Offer.promotional : SharedVocabulary.Offer.none
     }
 }

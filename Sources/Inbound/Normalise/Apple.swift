@@ -118,7 +118,7 @@ package struct Apple: SourceAdapter {
                 if key == AppleProof.externalPurchase {
                     try Self.environment(ofExternalPurchase: subject)
                 } else {
-                    try subject.text("environment").map(SharedWords.environment)
+                    try subject.text("environment").map(SharedVocabulary.environment)
                 }
         }
         return Scope(source: source.name, app: app ?? "", environment: environment ?? source.defaultEnvironment)
@@ -127,7 +127,8 @@ package struct Apple: SourceAdapter {
     /// An external purchase has no environment; its id shows it.
     private static func environment(ofExternalPurchase token: BodyFields) throws(Unreadable) -> String? {
         guard let id = try token.text("externalPurchaseId") else { return nil }
-        return id.utf8.starts(with: SharedWords.sandbox.utf8) ? SharedWords.sandbox : SharedWords.production
+        return id.utf8.starts(with: SharedVocabulary.sandbox.utf8)
+            ? SharedVocabulary.sandbox : SharedVocabulary.production
     }
 
     // MARK: Purchases
@@ -141,7 +142,7 @@ package struct Apple: SourceAdapter {
         // The product of a replaced transaction is no longer the purchase's.
         let product = details.isUpgraded ? nil : try transaction.text("productId")
         return Purchase(
-            key: key, kind: details.isSubscription ? .subscription : .oneTime, store: SharedWords.apple,
+            key: key, kind: details.isSubscription ? .subscription : .oneTime, store: SharedVocabulary.apple,
             product: product, plan: nil, subscriptionID: nil)
     }
 

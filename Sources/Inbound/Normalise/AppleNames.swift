@@ -122,11 +122,11 @@ enum AppleNames {
         /// The status in the shared words.
         var word: String? {
             switch status {
-            case .active: renews == false ? SharedWords.Status.canceled : SharedWords.Status.renewing
-            case .expired: SharedWords.Status.deactivated
-            case .billingRetry: SharedWords.Status.onHold
-            case .gracePeriod: SharedWords.Status.inGracePeriod
-            case .revoked: SharedWords.Status.revoked
+            case .active: renews == false ? SharedVocabulary.Status.canceled : SharedVocabulary.Status.renewing
+            case .expired: SharedVocabulary.Status.deactivated
+            case .billingRetry: SharedVocabulary.Status.onHold
+            case .gracePeriod: SharedVocabulary.Status.inGracePeriod
+            case .revoked: SharedVocabulary.Status.revoked
             case nil: nil
             }
         }
@@ -138,7 +138,7 @@ enum AppleNames {
     }
 
     private static func stated(by name: AppleName, _ details: Details) -> EventMeaning {
-        let renewing = details.word ?? SharedWords.Status.renewing
+        let renewing = details.word ?? SharedVocabulary.Status.renewing
         switch (name.type, name.subtype) {
         case ("SUBSCRIBED", "RESUBSCRIBE"): return EventMeaning("SUBSCRIPTION_REACTIVATED", .gain, status: renewing)
         case ("SUBSCRIBED", _): return EventMeaning(started(details), .gain, status: renewing)
@@ -150,17 +150,17 @@ enum AppleNames {
         case ("DID_CHANGE_RENEWAL_PREF", "DOWNGRADE"):
             return EventMeaning("SUBSCRIPTION_DOWNGRADED", status: details.word)
         case ("DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_DISABLED"):
-            return EventMeaning("RENEWAL_DISABLED", status: details.word ?? SharedWords.Status.canceled)
+            return EventMeaning("RENEWAL_DISABLED", status: details.word ?? SharedVocabulary.Status.canceled)
         case ("DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_ENABLED"):
             return EventMeaning("RENEWAL_ENABLED", details.isRunning ? .gain : nil, status: renewing)
         case ("DID_FAIL_TO_RENEW", "GRACE_PERIOD"):
-            return EventMeaning("GRACE_PERIOD_STARTED", .gain, status: SharedWords.Status.inGracePeriod)
+            return EventMeaning("GRACE_PERIOD_STARTED", .gain, status: SharedVocabulary.Status.inGracePeriod)
         case ("DID_FAIL_TO_RENEW", nil): return enteredRetry(details)
         case ("GRACE_PERIOD_EXPIRED", _):
-            return EventMeaning("GRACE_PERIOD_TERMINATED", .loss, status: SharedWords.Status.onHold)
+            return EventMeaning("GRACE_PERIOD_TERMINATED", .loss, status: SharedVocabulary.Status.onHold)
         case ("EXPIRED", _):
             let type = isTrial(details) ? "TRIAL_NOT_CONVERTED" : "SUBSCRIPTION_TERMINATED"
-            return EventMeaning(type, .loss, status: SharedWords.Status.deactivated)
+            return EventMeaning(type, .loss, status: SharedVocabulary.Status.deactivated)
         case (refund, _): return refunded(name, details)
         case ("REFUND_REVERSED", _) where details.isSubscription:
             let isGiven = details.isRunning && !details.isOver
@@ -169,7 +169,7 @@ enum AppleNames {
             return EventMeaning("PURCHASE_VALIDATED", .gain, status: details.word)
         case ("REVOKE", _):
             let type = details.isFamilyShared ? "FAMILY_SHARED_REVOKED" : name.text
-            return EventMeaning(type, .loss, status: SharedWords.Status.revoked)
+            return EventMeaning(type, .loss, status: SharedVocabulary.Status.revoked)
         case ("RENEWAL_EXTENDED", _): return EventMeaning("SUBSCRIPTION_DEFERRED", .gain, status: renewing)
         default: return EventMeaning(name.text, status: details.word)
         }
@@ -205,7 +205,7 @@ enum AppleNames {
         let isPaid = details.isRunning && !details.isOver
         return EventMeaning(
             "ENTERED_BILLING_RETRY", isPaid ? nil : .loss,
-            status: isPaid ? details.word : SharedWords.Status.onHold)
+            status: isPaid ? details.word : SharedVocabulary.Status.onHold)
     }
 
     /// A refund names the refunded transaction, which may be of a past period while a later one is paid: ending access
@@ -225,26 +225,26 @@ enum AppleNames {
 
     private static func started(_ details: Details) -> String {
         switch offer(details.offerType, discount: details.offerDiscountType) {
-        case SharedWords.Offer.freeTrial: "TRIAL_STARTED"
-        case SharedWords.Offer.intro: "INTRO_OFFER_STARTED"
-        case SharedWords.Offer.promotional: "PROMOTIONAL_OFFER_STARTED"
-        case SharedWords.Offer.promoCode: "PROMO_CODE_STARTED"
+        case SharedVocabulary.Offer.freeTrial: "TRIAL_STARTED"
+        case SharedVocabulary.Offer.intro: "INTRO_OFFER_STARTED"
+        case SharedVocabulary.Offer.promotional: "PROMOTIONAL_OFFER_STARTED"
+        case SharedVocabulary.Offer.promoCode: "PROMO_CODE_STARTED"
         default: "SUBSCRIPTION_STARTED"
         }
     }
 
     private static func isTrial(_ details: Details) -> Bool {
-        offer(details.offerType, discount: details.offerDiscountType) == SharedWords.Offer.freeTrial
+        offer(details.offerType, discount: details.offerDiscountType) == SharedVocabulary.Offer.freeTrial
     }
 
     /// `offer_type` of a period; nil for an offer that is not documented.
     static func offer(_ type: String?, discount: String?) -> String? {
         switch type {
-        case nil: SharedWords.Offer.none
+        case nil: SharedVocabulary.Offer.none
         // 1 introductory, 2 promotional, 3 an offer code, 4 to win back, 5 to keep.
-        case "1": discount == "FREE_TRIAL" ? SharedWords.Offer.freeTrial : SharedWords.Offer.intro
-        case "2", "4", "5": SharedWords.Offer.promotional
-        case "3": SharedWords.Offer.promoCode
+        case "1": discount == "FREE_TRIAL" ? SharedVocabulary.Offer.freeTrial : SharedVocabulary.Offer.intro
+        case "2", "4", "5": SharedVocabulary.Offer.promotional
+        case "3": SharedVocabulary.Offer.promoCode
         default: nil
         }
     }

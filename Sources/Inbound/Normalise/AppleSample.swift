@@ -62,7 +62,7 @@ struct AppleSample {
 
     private func writeSubject(_ sealed: [(name: String, text: String)], to json: inout JSONWriter) {
         if name.type == AppleNames.externalPurchase {
-            let isSandbox = request.environment == SharedWords.sandbox
+            let isSandbox = request.environment == SharedVocabulary.sandbox
             json.member("externalPurchaseId", (isSandbox ? "SANDBOX_" : "") + request.purchaseID)
             json.member("tokenCreationDate", signedAt.milliseconds)
         } else {
@@ -172,8 +172,8 @@ struct AppleSample {
     /// Apple's spelling: a capital, then lower case.
     private var environment: String {
         switch request.environment {
-        case SharedWords.production: "Production"
-        case SharedWords.sandbox: "Sandbox"
+        case SharedVocabulary.production: "Production"
+        case SharedVocabulary.sandbox: "Sandbox"
         default: request.environment
         }
     }

@@ -128,7 +128,7 @@ struct BodyFields {
     /// An ISO 4217 code, in upper case; nil for what has not three letters.
     func currency(_ key: String) -> String? {
         guard let code = try? text(key), code.utf8.count == 3 else { return nil }
-        let upperCased = SharedWords.upperCased(code)
+        let upperCased = SharedVocabulary.upperCased(code)
         return upperCased.utf8.allSatisfy((UInt8(ascii: "A")...UInt8(ascii: "Z")).contains) ? upperCased : nil
     }
 

@@ -16,10 +16,10 @@ struct EventMeaning: Hashable, Sendable {
     }
 
     /// The paid period is revoked, not only not renewed.
-    var isRevoked: Bool { fact == .loss && status == SharedWords.Status.revoked }
+    var isRevoked: Bool { fact == .loss && status == SharedVocabulary.Status.revoked }
 
-    static let refunded = EventMeaning("SUBSCRIPTION_REFUNDED_REVOKED", .loss, status: SharedWords.Status.revoked)
+    static let refunded = EventMeaning("SUBSCRIPTION_REFUNDED_REVOKED", .loss, status: SharedVocabulary.Status.revoked)
 
     /// v3 has no name for a refunded one-time purchase: it sends the end of access.
-    static let oneTimeRefunded = EventMeaning("DEACTIVATE", .loss, status: SharedWords.Status.revoked)
+    static let oneTimeRefunded = EventMeaning("DEACTIVATE", .loss, status: SharedVocabulary.Status.revoked)
 }

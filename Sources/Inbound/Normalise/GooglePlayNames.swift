@@ -96,7 +96,7 @@ enum GooglePlayNames {
     }
 
     private static func subscriptionMeaning(_ number: Int64) -> EventMeaning? {
-        typealias Status = SharedWords.Status
+        typealias Status = SharedVocabulary.Status
         return switch number {
         case recovered: EventMeaning("SUBSCRIPTION_RECOVERED_FROM_BILLING_RETRY", .gain, status: Status.renewing)
         case renewed: EventMeaning("SUBSCRIPTION_RENEWED", .gain, status: Status.renewing)
@@ -136,7 +136,8 @@ enum GooglePlayNames {
     /// What it states of a purchase that ended so long ago that the API has forgotten it.
     static func meaningOfEnded(_ subject: GooglePlayNotice.Subject) -> EventMeaning {
         let named = meaning(of: subject)
-        return lost(subject, type: named.type, status: named.isRevoked ? named.status : SharedWords.Status.deactivated)
+        return lost(
+            subject, type: named.type, status: named.isRevoked ? named.status : SharedVocabulary.Status.deactivated)
     }
 
     /// Whether somebody bought it just now, with the account of who bought it.
@@ -158,10 +159,10 @@ enum GooglePlayNames {
 
     /// The type that the offer of the period gives; nil: the offer changes nothing.
     private static func offeredType(of subject: GooglePlayNotice.Subject, offer: String?) -> String? {
-        let isTrial = offer == SharedWords.Offer.freeTrial
+        let isTrial = offer == SharedVocabulary.Offer.freeTrial
         return switch subject {
         case .subscription(purchased) where isTrial: "TRIAL_STARTED"
-        case .subscription(purchased) where offer == SharedWords.Offer.intro: "INTRO_OFFER_STARTED"
+        case .subscription(purchased) where offer == SharedVocabulary.Offer.intro: "INTRO_OFFER_STARTED"
         case .subscription(expired) where isTrial: "TRIAL_NOT_CONVERTED"
         default: nil
         }

@@ -15,13 +15,13 @@ struct GooglePlayState: Sendable {
     }
 
     let access: Access
-    /// A word of `SharedWords.Status`.
+    /// A word of `SharedVocabulary.Status`.
     private(set) var status: String?
     /// The end of the paid period, grace included; nil: no known end.
     private(set) var until: Timestamp?
     private(set) var product: String?
     private(set) var plan: String?
-    /// A word of `SharedWords.Offer`; nil: not known.
+    /// A word of `SharedVocabulary.Offer`; nil: not known.
     private(set) var offer: String?
     /// The newest payment.
     private(set) var orderID: String?
@@ -42,7 +42,7 @@ struct GooglePlayState: Sendable {
     ///   whether a cancelled subscription is over.
     init(subscription fields: BodyFields, askedAt: Timestamp) throws(Unreadable) {
         let state = try fields.requiredName("subscriptionState")
-        environment = fields.object("testPurchase") == nil ? SharedWords.production : SharedWords.sandbox
+        environment = fields.object("testPurchase") == nil ? SharedVocabulary.production : SharedVocabulary.sandbox
         isReplaced = fields.object("canceledStateContext")?.object("replacementCancellation") != nil
         linkedToken = try fields.text("linkedPurchaseToken").map { GooglePlayToken($0) }
         boughtAt = fields.time(.iso8601("startTime"))
@@ -56,7 +56,7 @@ struct GooglePlayState: Sendable {
         let isOver = state == Self.canceled && end.map { $0 <= askedAt } ?? false
         access = isOver ? .lost : Self.access(ofSubscriptionState: state)
         status =
-            isOver ? SharedWords.Status.deactivated : Self.status(ofSubscriptionState: state, renews: item?.renews)
+            isOver ? SharedVocabulary.Status.deactivated : Self.status(ofSubscriptionState: state, renews: item?.renews)
         until = end
         // Without its end a running subscription would never end here.
         if access == .held, until == nil { throw Unreadable(reason: "lineItems has no expiryTime") }
@@ -79,12 +79,12 @@ struct GooglePlayState: Sendable {
     /// - Parameter renews: nil for a prepaid plan, which renews only by another purchase.
     private static func status(ofSubscriptionState state: String, renews: Bool?) -> String? {
         switch state {
-        case active: renews.map { $0 ? SharedWords.Status.renewing : SharedWords.Status.canceled }
-        case "SUBSCRIPTION_STATE_IN_GRACE_PERIOD": SharedWords.Status.inGracePeriod
-        case canceled: SharedWords.Status.canceled
-        case "SUBSCRIPTION_STATE_ON_HOLD": SharedWords.Status.onHold
-        case "SUBSCRIPTION_STATE_PAUSED": SharedWords.Status.paused
-        case "SUBSCRIPTION_STATE_EXPIRED": SharedWords.Status.deactivated
+        case active: renews.map { $0 ? SharedVocabulary.Status.renewing : SharedVocabulary.Status.canceled }
+        case "SUBSCRIPTION_STATE_IN_GRACE_PERIOD": SharedVocabulary.Status.inGracePeriod
+        case canceled: SharedVocabulary.Status.canceled
+        case "SUBSCRIPTION_STATE_ON_HOLD": SharedVocabulary.Status.onHold
+        case "SUBSCRIPTION_STATE_PAUSED": SharedVocabulary.Status.paused
+        case "SUBSCRIPTION_STATE_EXPIRED": SharedVocabulary.Status.deactivated
         default: nil
         }
     }
@@ -109,11 +109,12 @@ struct GooglePlayState: Sendable {
         case "PURCHASED": access = .held
         case "CANCELLED":
             access = .lost
-            status = SharedWords.Status.revoked
+            status = SharedVocabulary.Status.revoked
         case "PENDING": access = .neverHeld
         default: access = .unknown
         }
-        environment = fields.object("testPurchaseContext") == nil ? SharedWords.production : SharedWords.sandbox
+        environment =
+            fields.object("testPurchaseContext") == nil ? SharedVocabulary.production : SharedVocabulary.sandbox
         product = try fields.objects("productLineItem").first?.text("productId")
         orderID = try fields.text("orderId")
         boughtAt = fields.time(.iso8601("purchaseCompletionTime"))
@@ -146,10 +147,10 @@ private struct GooglePlayLineItem {
 
     /// Without a phase, which older answers lack, only a plan without an offer is known to have none.
     private static func offer(_ phase: BodyFields?, offerID: String?) -> String? {
-        guard let phase else { return offerID == nil ? SharedWords.Offer.none : nil }
-        if phase.object("freeTrial") != nil { return SharedWords.Offer.freeTrial }
-        if phase.object("introductoryPrice") != nil { return SharedWords.Offer.intro }
-        return phase.object("basePrice") != nil ? SharedWords.Offer.none : nil
+        guard let phase else { return offerID == nil ? SharedVocabulary.Offer.none : nil }
+        if phase.object("freeTrial") != nil { return SharedVocabulary.Offer.freeTrial }
+        if phase.object("introductoryPrice") != nil { return SharedVocabulary.Offer.intro }
+        return phase.object("basePrice") != nil ? SharedVocabulary.Offer.none : nil
     }
 
     /// The items of an answer, in its order, without those that begin later: they are listed beside the ones whose

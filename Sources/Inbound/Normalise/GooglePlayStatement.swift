@@ -54,7 +54,7 @@ struct GooglePlayStatement {
     var purchase: Purchase? {
         guard let key else { return nil }
         return Purchase(
-            key: key, kind: notice.kind ?? .subscription, store: SharedWords.google,
+            key: key, kind: notice.kind ?? .subscription, store: SharedVocabulary.google,
             product: saysNothing ? nil : state?.product ?? notice.product, plan: saysNothing ? nil : state?.plan,
             subscriptionID: nil)
     }

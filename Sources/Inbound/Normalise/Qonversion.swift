@@ -30,7 +30,8 @@ package struct Qonversion: SourceAdapter {
         return Event(
             scope: Scope(
                 source: source.name, app: source.app ?? "",
-                environment: try fields.text("environment").map(SharedWords.environment) ?? source.defaultEnvironment),
+                environment: try fields.text("environment").map(SharedVocabulary.environment)
+                    ?? source.defaultEnvironment),
             vendorEventID: nil,
             name: name,
             type: meaning?.type ?? defaultName,
@@ -157,8 +158,8 @@ private struct QonversionTransaction {
     func stated(status: String?, offer: String, at occurredAt: Timestamp) -> Transaction? {
         guard let id else { return nil }
         var status = status
-        if status == SharedWords.Status.onHold, let graceUntil, graceUntil > occurredAt {
-            status = SharedWords.Status.inGracePeriod
+        if status == SharedVocabulary.Status.onHold, let graceUntil, graceUntil > occurredAt {
+            status = SharedVocabulary.Status.inGracePeriod
         }
         return Transaction(
             storeTransactionID: id, storeOriginalTransactionID: original, purchasedAt: purchasedAt,

@@ -23,7 +23,7 @@ enum QonversionNames {
     /// The meaning of a name. The vendor's pages write the same name as `in_app_purchase` and as "In-App Purchase":
     /// both are found.
     static func meaning(of name: String) -> EventMeaning? {
-        typealias Status = SharedWords.Status
+        typealias Status = SharedVocabulary.Status
         return switch canonical(name) {
         case "trial_started": EventMeaning("TRIAL_STARTED", .gain, status: Status.renewing)
         case "trial_converted": EventMeaning("TRIAL_CONVERTED", .gain, status: Status.renewing)
@@ -56,7 +56,7 @@ enum QonversionNames {
     static func offer(of name: String) -> String {
         let name = canonical(name)
         return name.hasPrefix("trial_") && name != "trial_converted"
-            ? SharedWords.Offer.freeTrial : SharedWords.Offer.none
+            ? SharedVocabulary.Offer.freeTrial : SharedVocabulary.Offer.none
     }
 
     /// - Parameter expires: whether the body names the end of a paid period, which only a subscription has.
@@ -69,8 +69,8 @@ enum QonversionNames {
 
     static func store(ofPlatform platform: String) -> String {
         switch canonical(platform) {
-        case "ios", "ipados", "macos", "tvos", "watchos", "visionos": SharedWords.apple
-        default: SharedWords.store(platform)
+        case "ios", "ipados", "macos", "tvos", "watchos", "visionos": SharedVocabulary.apple
+        default: SharedVocabulary.store(platform)
         }
     }
 

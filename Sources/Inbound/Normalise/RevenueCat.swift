@@ -56,7 +56,7 @@ package struct RevenueCat: SourceAdapter {
         let purchaseEnvironment = try fields.text("purchase_environment")
         return Scope(
             source: source.name, app: app,
-            environment: (environment ?? purchaseEnvironment).map(SharedWords.environment)
+            environment: (environment ?? purchaseEnvironment).map(SharedVocabulary.environment)
                 ?? source.defaultEnvironment)
     }
 
@@ -97,7 +97,7 @@ package struct RevenueCat: SourceAdapter {
         let original = try fields.text("original_transaction_id")
         let transaction = try fields.text("transaction_id")
         guard let key = original ?? transaction else { return nil }
-        let store = SharedWords.store(try fields.text("store") ?? "")
+        let store = SharedVocabulary.store(try fields.text("store") ?? "")
         let (product, plan) = parted(try fields.text("product_id"), store: store)
         return Purchase(
             key: key, kind: kind, store: store, product: product, plan: plan, subscriptionID: nil)
@@ -105,7 +105,7 @@ package struct RevenueCat: SourceAdapter {
 
     /// Splits Google's `product:base_plan` of subscriptions, which the other vendors send separately.
     private func parted(_ product: String?, store: String) -> (product: String?, plan: String?) {
-        guard let product, store == SharedWords.google, let colon = product.utf8.firstIndex(of: UInt8(ascii: ":")),
+        guard let product, store == SharedVocabulary.google, let colon = product.utf8.firstIndex(of: UInt8(ascii: ":")),
             colon > product.startIndex, case let plan = product[product.utf8.index(after: colon)...], !plan.isEmpty
         else { return (product, nil) }
         return (String(product[..<colon]), String(plan))

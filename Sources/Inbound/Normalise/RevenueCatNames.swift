@@ -62,7 +62,7 @@ enum RevenueCatNames {
 
     static func meaning(of name: String, _ details: Details) -> EventMeaning {
         // A prepaid period renews only by another purchase.
-        let renewing = details.periodType == "PREPAID" ? nil : SharedWords.Status.renewing
+        let renewing = details.periodType == "PREPAID" ? nil : SharedVocabulary.Status.renewing
         switch name {
         case "INITIAL_PURCHASE": return EventMeaning(started(details.periodType), .gain, status: renewing)
         case "RENEWAL":
@@ -74,12 +74,12 @@ enum RevenueCatNames {
             return .oneTimeRefunded
         case "CANCELLATION":
             if details.cancelReason == refundReason { return refunded(details) }
-            return EventMeaning("RENEWAL_DISABLED", status: SharedWords.Status.canceled)
+            return EventMeaning("RENEWAL_DISABLED", status: SharedVocabulary.Status.canceled)
         case "EXPIRATION": return ended(details)
         case "BILLING_ISSUE":
             return details.hasGracePeriod
-                ? EventMeaning("GRACE_PERIOD_STARTED", .gain, status: SharedWords.Status.inGracePeriod)
-                : EventMeaning("ENTERED_BILLING_RETRY", status: SharedWords.Status.onHold)
+                ? EventMeaning("GRACE_PERIOD_STARTED", .gain, status: SharedVocabulary.Status.inGracePeriod)
+                : EventMeaning("ENTERED_BILLING_RETRY", status: SharedVocabulary.Status.onHold)
         case productChange: return EventMeaning("SUBSCRIPTION_CROSSGRADED")
         case "SUBSCRIPTION_PAUSED": return EventMeaning("SUBSCRIPTION_WILL_PAUSE")
         case "SUBSCRIPTION_EXTENDED": return EventMeaning("SUBSCRIPTION_DEFERRED", .gain, status: renewing)
@@ -138,21 +138,21 @@ enum RevenueCatNames {
 
     private static func ended(_ details: Details) -> EventMeaning {
         if details.expirationReason == "SUBSCRIPTION_PAUSED" {
-            return EventMeaning("SUBSCRIPTION_PAUSED", .loss, status: SharedWords.Status.paused)
+            return EventMeaning("SUBSCRIPTION_PAUSED", .loss, status: SharedVocabulary.Status.paused)
         }
         let type = details.periodType == "TRIAL" ? "TRIAL_NOT_CONVERTED" : "SUBSCRIPTION_TERMINATED"
         let isRefunded = details.expirationReason == refundReason
         return EventMeaning(
-            type, .loss, status: isRefunded ? SharedWords.Status.revoked : SharedWords.Status.deactivated)
+            type, .loss, status: isRefunded ? SharedVocabulary.Status.revoked : SharedVocabulary.Status.deactivated)
     }
 
     /// `offer_type` of a period.
     static func offer(_ periodType: String?) -> String? {
         switch periodType {
-        case "TRIAL": SharedWords.Offer.freeTrial
-        case "INTRO": SharedWords.Offer.intro
-        case "PROMOTIONAL": SharedWords.Offer.promotional
-        case "NORMAL", "PREPAID": SharedWords.Offer.none
+        case "TRIAL": SharedVocabulary.Offer.freeTrial
+        case "INTRO": SharedVocabulary.Offer.intro
+        case "PROMOTIONAL": SharedVocabulary.Offer.promotional
+        case "NORMAL", "PREPAID": SharedVocabulary.Offer.none
         default: periodType
         }
     }

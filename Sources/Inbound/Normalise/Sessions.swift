@@ -44,7 +44,7 @@ package struct Sessions: SourceAdapter {
         let isOfSession = SessionsNames.sessions.contains(name)
         let purchase = isOfSession ? nil : try purchase(in: fields, eventName: name)
         let app = if let app = source.app { app } else { try fields.text("app") ?? "" }
-        let environment = try fields.text("environment").map(SharedWords.environment)
+        let environment = try fields.text("environment").map(SharedVocabulary.environment)
         let eventID = try fields.text("event_id")
         let messageID = try messageID(header)
         return Event(
@@ -83,7 +83,7 @@ package struct Sessions: SourceAdapter {
             default: .subscription
             }
         return Purchase(
-            key: key, kind: kind, store: try fields.text("store").map(SharedWords.store) ?? SessionsNames.store,
+            key: key, kind: kind, store: try fields.text("store").map(SharedVocabulary.store) ?? SessionsNames.store,
             product: try fields.text("product"), plan: try fields.text("plan"),
             subscriptionID: kind == .subscription ? own : nil)
     }
@@ -120,7 +120,7 @@ package struct Sessions: SourceAdapter {
         let fact = Fact(
             kind: kind, holder: holder, counterpart: counterpart, at: occurredAt,
             until: try end(in: fields, eventName: eventName),
-            isRevoked: try fields.text("status", "subscription_status") == SharedWords.Status.revoked,
+            isRevoked: try fields.text("status", "subscription_status") == SharedVocabulary.Status.revoked,
             isFamilyShared: fields.flag("is_family_shared"))
         return [fact]
     }

@@ -119,11 +119,11 @@ extension Sessions {
         data.member("store_transaction_id", request.storeTransactionID)
         data.member("store_original_transaction_id", request.storeTransactionID)
         data.member("purchased_at", request.occurredAt.nearestWritable.iso8601)
-        data.member("offer_type", SharedWords.Offer.none)
+        data.member("offer_type", SharedVocabulary.Offer.none)
         guard !isOneTime else { return }
         let isOver = kind == .loss || kind == .transferred
         let renewalAt = request.occurredAt.advanced(byMilliseconds: 30 * 86_400_000)
         data.member("effective_next_renewal_at", renewalAt.nearestWritable.iso8601)
-        data.member("status", isOver ? SharedWords.Status.deactivated : SharedWords.Status.renewing)
+        data.member("status", isOver ? SharedVocabulary.Status.deactivated : SharedVocabulary.Status.renewing)
     }
 }

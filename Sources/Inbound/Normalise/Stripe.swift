@@ -43,7 +43,7 @@ package struct Stripe: SourceAdapter {
         let snapshot = try StripeSnapshot(body, userKey: Self.userKey(of: source))
         let stated = try statement(of: snapshot)
         let app = if let app = source.app { app } else { try snapshot.account() ?? "" }
-        let environment = snapshot.isLive.map { $0 ? SharedWords.production : SharedWords.sandbox }
+        let environment = snapshot.isLive.map { $0 ? SharedVocabulary.production : SharedVocabulary.sandbox }
         return Event(
             scope: Scope(source: source.name, app: app, environment: environment ?? source.defaultEnvironment),
             vendorEventID: try snapshot.id(),

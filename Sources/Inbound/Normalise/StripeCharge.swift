@@ -26,10 +26,11 @@ enum StripeCharge {
         // `refunded` is true only when nothing is left of the amount.
         guard let intent, charge.flag("refunded"), !isOfSubscription(charge) else { return statement }
         statement.purchase = Purchase(
-            key: intent, kind: .oneTime, store: SharedWords.stripe, product: nil, plan: nil, subscriptionID: nil)
+            key: intent, kind: .oneTime, store: SharedVocabulary.stripe, product: nil, plan: nil, subscriptionID: nil)
         statement.transaction = Transaction(
             storeTransactionID: intent, storeOriginalTransactionID: nil, purchasedAt: charge.epoch("created"),
-            effectiveNextRenewalAt: nil, offerType: SharedWords.Offer.none, status: SharedWords.Status.revoked)
+            effectiveNextRenewalAt: nil, offerType: SharedVocabulary.Offer.none, status: SharedVocabulary.Status.revoked
+        )
         statement.typeIfKnown = EventMeaning.oneTimeRefunded.type
         let fact = party.fact(.loss, at: snapshot.createdAt.ranked(.end), until: nil, isRevoked: true)
         if let fact { statement.facts = [fact] }

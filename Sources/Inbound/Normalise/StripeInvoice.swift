@@ -49,7 +49,7 @@ struct StripeInvoice {
         if snapshot.name == StripeNames.invoicePaid { statement.money = StripeMoney.ofInvoice(fields) }
         // The lines of a subscription's items come in reverse order (docs.stripe.com/api/invoices/object, `lines`).
         statement.purchase = Purchase(
-            key: subscription, kind: .subscription, store: SharedWords.stripe, product: lines.last?.product,
+            key: subscription, kind: .subscription, store: SharedVocabulary.stripe, product: lines.last?.product,
             plan: lines.last?.price, subscriptionID: subscription)
         // Others are not paid, or pay for what the subscription's own events state.
         guard meaning.fact != nil, let end else { return statement }
@@ -57,7 +57,7 @@ struct StripeInvoice {
             statement.transaction = Transaction(
                 storeTransactionID: id, storeOriginalTransactionID: subscription,
                 purchasedAt: lines.compactMap(\.start).max(), effectiveNextRenewalAt: end,
-                offerType: SharedWords.Offer.none, status: meaning.status)
+                offerType: SharedVocabulary.Offer.none, status: meaning.status)
         }
         statement.facts = facts(customer: customer, until: end)
         return statement
@@ -70,7 +70,7 @@ struct StripeInvoice {
         guard snapshot.name == StripeNames.invoicePaid, subscription != nil, !isOver,
             try fields.text("billing_reason") == StripeNames.cycle
         else { return EventMeaning(snapshot.name) }
-        return EventMeaning("SUBSCRIPTION_RENEWED", .gain, status: SharedWords.Status.renewing)
+        return EventMeaning("SUBSCRIPTION_RENEWED", .gain, status: SharedVocabulary.Status.renewing)
     }
 
     /// A gain of whoever has the purchase when the invoice is made; if nobody was given it, of whom the metadata name.

@@ -41,8 +41,8 @@ struct StripeSample {
     /// Stripe has two environments; another one is not named.
     private var isLive: Bool? {
         switch request.environment {
-        case SharedWords.production: true
-        case SharedWords.sandbox: false
+        case SharedVocabulary.production: true
+        case SharedVocabulary.sandbox: false
         default: nil
         }
     }

@@ -41,7 +41,7 @@ struct StripeSession {
         guard isBought, let purchase else { return statement }
         statement.transaction = Transaction(
             storeTransactionID: purchase.key, storeOriginalTransactionID: nil, purchasedAt: snapshot.createdAt,
-            effectiveNextRenewalAt: nil, offerType: SharedWords.Offer.none, status: meaning.status)
+            effectiveNextRenewalAt: nil, offerType: SharedVocabulary.Offer.none, status: meaning.status)
         if let fact = party.fact(.gain, at: snapshot.createdAt.ranked(.gain), until: nil) { statement.facts = [fact] }
         return statement
     }
@@ -62,7 +62,7 @@ struct StripeSession {
         }
         guard let key else { return nil }
         return Purchase(
-            key: key, kind: kind, store: SharedWords.stripe, product: nil, plan: nil,
+            key: key, kind: kind, store: SharedVocabulary.stripe, product: nil, plan: nil,
             subscriptionID: kind == .subscription ? key : nil)
     }
 

@@ -37,11 +37,11 @@ enum StripeStatus: String {
     /// - Parameter isCanceling: whether the subscription is to end at a known time.
     func word(isCanceling: Bool) -> String? {
         switch self {
-        case .active, .trialing: isCanceling ? SharedWords.Status.canceled : SharedWords.Status.renewing
-        case .pastDue: SharedWords.Status.onHold
-        case .unpaid: SharedWords.Status.unpaid
-        case .paused: SharedWords.Status.paused
-        case .canceled, .incompleteExpired: SharedWords.Status.deactivated
+        case .active, .trialing: isCanceling ? SharedVocabulary.Status.canceled : SharedVocabulary.Status.renewing
+        case .pastDue: SharedVocabulary.Status.onHold
+        case .unpaid: SharedVocabulary.Status.unpaid
+        case .paused: SharedVocabulary.Status.paused
+        case .canceled, .incompleteExpired: SharedVocabulary.Status.deactivated
         case .incomplete: nil
         }
     }

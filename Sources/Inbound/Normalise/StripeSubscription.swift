@@ -32,7 +32,7 @@ struct StripeSubscription {
         }
         guard let id = try fields.text("id") else { return statement }
         statement.purchase = Purchase(
-            key: id, kind: .subscription, store: SharedWords.stripe, product: prices.first?.product,
+            key: id, kind: .subscription, store: SharedVocabulary.stripe, product: prices.first?.product,
             plan: prices.first?.id, subscriptionID: id)
         let kind = meaning.fact ?? gain(of: party)
         if !isOfUnpaidPeriod(details) {
@@ -88,7 +88,7 @@ struct StripeSubscription {
             storeOriginalTransactionID: id,
             purchasedAt: periodStart,
             effectiveNextRenewalAt: end,
-            offerType: isTrial ? SharedWords.Offer.freeTrial : SharedWords.Offer.none,
+            offerType: isTrial ? SharedVocabulary.Offer.freeTrial : SharedVocabulary.Offer.none,
             status: meaning.status)
     }
 

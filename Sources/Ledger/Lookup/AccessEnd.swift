@@ -75,7 +75,7 @@ enum AccessEnd {
     /// The same of a transaction as its event states it.
     static func isVoided(_ transaction: Transaction, at store: String) -> Bool {
         guard transaction.purchasedAt == nil, transaction.effectiveNextRenewalAt == nil else { return false }
-        return transaction.status.map { $0 == SharedWords.Status.revoked } ?? (store == SharedWords.google)
+        return transaction.status.map { $0 == SharedVocabulary.Status.revoked } ?? (store == SharedVocabulary.google)
     }
 
     /// Whether nothing is known of a transaction (its columns) but that it was voided.

@@ -164,14 +164,14 @@ extension ReadImportLine {
         if let app = source.appOfAll, !app.utf8.elementsEqual(line.scope.app.utf8) {
             return "the app of the source \(source.name) is \"\(app)\""
         }
-        let environment = SharedWords.environment(line.scope.environment)
+        let environment = SharedVocabulary.environment(line.scope.environment)
         if !environment.utf8.elementsEqual(line.scope.environment.utf8),
             source.environment?.utf8.elementsEqual(line.scope.environment.utf8) != true
         {
             return "the environment is written \"\(environment)\""
         }
         guard case .purchase(let stated) = line.subject else { return nil }
-        let store = SharedWords.store(stated.purchase.store)
+        let store = SharedVocabulary.store(stated.purchase.store)
         return store.utf8.elementsEqual(stated.purchase.store.utf8) ? nil : "the store is written \"\(store)\""
     }
 }

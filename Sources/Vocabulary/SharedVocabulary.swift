@@ -1,6 +1,6 @@
 /// The common words of all sources for what each vendor spells its own way (Domain.md, "Messages"). They are
 /// Purchasely's, api_version 3.
-package enum SharedWords {
+package enum SharedVocabulary {
     // MARK: Stores
 
     package static let apple = "APPLE_APP_STORE"
