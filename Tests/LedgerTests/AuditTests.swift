@@ -46,7 +46,7 @@ struct AuditTests {
             "UPDATE messages SET integrations = integrations || ',4711' WHERE type = 'ACCEPTED'", .noIntegration),
         Damage("a dead letter is gone", "DELETE FROM dead_letters", .noDeadLetter),
         Damage("a delivery waits for ever", "UPDATE deliveries SET due_at = 'infinity' WHERE \(retried)", .neverDue),
-        Damage("a lease does not end", "UPDATE daemons SET expires_at = 'infinity'", .leasedForEver),
+        Damage("a lease does not end", "UPDATE daemons SET expires_at = 'infinity'", .leaseWithoutEnd),
         Damage(
             "the attempts of what waits are gone", "DELETE FROM attempts WHERE outcome = 'retry'", .noAttempt),
         Damage(

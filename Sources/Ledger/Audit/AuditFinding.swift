@@ -22,7 +22,7 @@ package struct AuditFinding: Sendable, Hashable {
         /// A delivery waits for a time that is further away than any schedule goes.
         case neverDue = "never_due"
         /// A delivery is leased by a daemon whose lease does not end.
-        case leasedForEver = "leased_for_ever"
+        case leaseWithoutEnd = "leased_for_ever"
         /// A delivery or a dead letter says that it was tried, and attempts of it are gone.
         case noAttempt = "no_attempt"
         /// A dead letter, and no attempt that gave it up.
@@ -61,7 +61,7 @@ package struct AuditFinding: Sendable, Hashable {
     package var statement: String? {
         switch kind {
         case .neverDue: delivery.map { "UPDATE deliveries SET due_at = now() WHERE id = \($0)" }
-        case .leasedForEver: "UPDATE daemons SET expires_at = now() WHERE expires_at > now() + interval '1 day'"
+        case .leaseWithoutEnd: "UPDATE daemons SET expires_at = now() WHERE expires_at > now() + interval '1 day'"
         default: nil
         }
     }

@@ -27,7 +27,7 @@ struct AuditQueuePage: Sendable {
         if row.lacksEvent { problems.append(.noEvent) }
         if names[row.integration] == nil { problems.append(.noIntegration) }
         if row.problems.isNeverDue { problems.append(.neverDue) }
-        if row.problems.isLeasedForEver { problems.append(.leasedForEver) }
+        if row.problems.isLeaseWithoutEnd { problems.append(.leaseWithoutEnd) }
         if row.problems.isTwice { problems.append(.twice) }
         if isKnown, row.problems.lacksLastAttempt {
             problems.append(.noLastAttempt)

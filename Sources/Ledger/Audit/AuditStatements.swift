@@ -167,7 +167,7 @@ enum AuditStatements {
         /// It was given up by an attempt, and none says so.
         let lacksLastAttempt: Bool
         let isNeverDue: Bool
-        let isLeasedForEver: Bool
+        let isLeaseWithoutEnd: Bool
         /// Another delivery of its message to the same integration waits, or is a dead letter.
         let isTwice: Bool
     }
@@ -175,7 +175,7 @@ enum AuditStatements {
     private static func held(
         delivery: Int64, message: Int64, integration: Int32, createdAt: Timestamp, hasMessage: Bool, lacksEvent: Bool,
         source: String?, key: Identifier?, vendorEventID: String?, eventKey: Identifier?, lacksAttempts: Bool,
-        lacksLastAttempt: Bool, isNeverDue: Bool, isLeasedForEver: Bool, isTwice: Bool
+        lacksLastAttempt: Bool, isNeverDue: Bool, isLeaseWithoutEnd: Bool, isTwice: Bool
     ) -> QueuedRow {
         QueuedRow(
             delivery: delivery, message: message, integration: integration, createdAt: createdAt,
@@ -183,7 +183,7 @@ enum AuditStatements {
             handle: AuditHandle(source: source, message: key, vendorEventID: vendorEventID, event: eventKey),
             problems: Problems(
                 lacksAttempts: lacksAttempts, lacksLastAttempt: lacksLastAttempt, isNeverDue: isNeverDue,
-                isLeasedForEver: isLeasedForEver, isTwice: isTwice))
+                isLeaseWithoutEnd: isLeaseWithoutEnd, isTwice: isTwice))
     }
 
     /// The first columns of `held`, of a row `d` with `m` and `e`.

@@ -102,7 +102,7 @@ private enum AuditText {
         case .noIntegration: "the database does not know the integration"
         case .twice: "it waits twice, or waits and is a dead letter"
         case .neverDue: "it waits for a time that no schedule reaches"
-        case .leasedForEver: "it is leased by a daemon whose lease does not end"
+        case .leaseWithoutEnd: "it is leased by a daemon whose lease does not end"
         case .noAttempt: "attempts that it counts are gone"
         case .noLastAttempt: "the attempt that gave it up is gone"
         case .noTable: "it is gone, with all that was in it"
@@ -125,7 +125,7 @@ private enum AuditText {
         case .unreadable: return "\(trace); find out who writes to the database besides Posthouse"
         case .noIntegration: return "restore integrations from a backup"
         case .twice: return "nothing; the receiver gets the same webhook-id twice"
-        case .neverDue, .leasedForEver: return finding.statement ?? trace
+        case .neverDue, .leaseWithoutEnd: return finding.statement ?? trace
         case .noAttempt, .noLastAttempt: return "find out who deletes from attempts besides Posthouse"
         case .noTable: return "restore it from a backup"
         }
