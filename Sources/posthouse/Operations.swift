@@ -17,14 +17,14 @@ protocol OperationalPaths: Sendable {
 /// (Prometheus).
 struct Operations: OperationalPaths {
     let pool: Pool
-    let reading: FiguresReading
-    let overdue: OverdueReading
+    let reading: FiguresReader
+    let overdue: OverdueReader
     let registration: Registration
     let observatory: Observatory
     let recording: RecordFigures
     let health: RecordingHealth
     let recordQueue: RecordQueue
-    let disk: DiskWatching
+    let disk: DiskWatcher
     let spool: SpoolOpening
     /// Whether a configured source spools.
     let spools: Bool

@@ -81,7 +81,7 @@ final class Relay: Sendable {
         let observe = observatory.observer
         self.observe = observe
         let live = LiveConfiguration(configuration)
-        let disk = DiskWatching(directory: configuration.clusterDirectory)
+        let disk = DiskWatcher(directory: configuration.clusterDirectory)
         let clients = early?.clients ?? NetworkClients(observe)
         self.clients = clients
         let group = clients.group
@@ -136,8 +136,8 @@ final class Relay: Sendable {
             rules: rules, clock: clock, observe: observe)
         recordingHealth = recorder.health
 
-        let reading = FiguresReading(pool: pool)
-        let overdue = OverdueReading(pool: pool)
+        let reading = FiguresReader(pool: pool)
+        let overdue = OverdueReader(pool: pool)
         self.spool = spool
         let spooling = RelaySpool(spool, beside: pool)
         // Of the pool as it is: another size takes a restart.
@@ -172,8 +172,8 @@ final class Relay: Sendable {
             Task { [dispatcher] in await WakeUps(settings: direct()).run { await dispatcher.wakeUp() } },
             Task { [routes] in await UpkeepRounds.run(pool, live, routes, isPeriodNew: isPeriodNew, observe) },
             Task { await disk.run(observe) },
-            Task { await SourceReporting(pool: pool, registration: registration, observatory: observatory).run() },
-            Task { await ConfigurationReporting(pool: pool, registration: registration, live: live).run() },
+            Task { await SourceReporter(pool: pool, registration: registration, observatory: observatory).run() },
+            Task { await ConfigurationReporter(pool: pool, registration: registration, live: live).run() },
         ]
         spoolTasks = [
             Task { await spooling.fallback.run() }, Task { await spooling.runDrain() },

@@ -45,9 +45,9 @@ extension Configuration {
 extension OpenListeners.Handlers {
     /// Makes the handlers, at the start and at each reload.
     init(
-        _ configuration: Configuration, pool: Pool, reading: FiguresReading, overdue: OverdueReading,
+        _ configuration: Configuration, pool: Pool, reading: FiguresReader, overdue: OverdueReader,
         queue: RecordQueue, recorder: Recorder, gate: LookupGate, lookups: Enricher.Lookups, stores: StoreClients,
-        disk: DiskWatching, spooling: RelaySpool, registration: Registration, clock: DatabaseClock,
+        disk: DiskWatcher, spooling: RelaySpool, registration: Registration, clock: DatabaseClock,
         observatory: Observatory
     ) {
         let observe = observatory.observer

@@ -54,7 +54,7 @@ struct ChangeContinuation {
             committed.leftOut = [unfinished.row: HolderChangeRow.Unreadable(row: unfinished.row, column: column)]
             return committed
         }
-        let answers = try HolderLoading(continuing: change, after: unfinished.appliedThrough)
+        let answers = try HolderLoader(continuing: change, after: unfinished.appliedThrough)
             .enqueueQueries(in: recording.ledgerForm, on: session, purchasesMax: recording.changePurchasesMax)
         let locked = try session.enqueueQuery(RecordStatements.lockPurchases, answers.purchases.sorted())
         let purchases = LoadedPurchases(try session.answer(to: locked))

@@ -3,7 +3,7 @@ import Vocabulary
 
 /// The pending rows of the queries about holders. Nil: nothing of that kind was queried.
 struct PendingHolderRows {
-    let owners: OwnerLoading
+    let owners: OwnerLoader
     var links: [PendingRows<HolderStatements.LinkRow>] = []
     /// Anonymous holders whose links were queried.
     var lookedUp: [HolderKnowledge.LinkKey] = []
@@ -22,7 +22,7 @@ struct PendingHolderRows {
     /// Sources with changes of holders.
     private let changing: Set<String>
 
-    init(owners: OwnerLoading, changing: Set<String>) {
+    init(owners: OwnerLoader, changing: Set<String>) {
         self.owners = owners
         self.changing = changing
     }

@@ -31,7 +31,7 @@ struct BatchReads {
         let known = recording.changing.known.union(stating)
         let unknown = Set(arrivals.map(\.event.scope.source)).subtracting(known)
         changing = unknown.isEmpty ? nil : try session.enqueueQuery(HolderStatements.changing, unknown.sorted())
-        holders = try HolderLoading(arrivals, changing: known)
+        holders = try HolderLoader(arrivals, changing: known)
             .enqueueQueries(in: recording.ledgerForm, on: session, purchasesMax: recording.changePurchasesMax)
         // Locks are taken in one order everywhere: event keys, then purchases.
         let (unnamed, named) = (holders.purchases, Set(arrivals.compactMap(\.purchaseHash)))

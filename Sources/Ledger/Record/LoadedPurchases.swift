@@ -48,7 +48,7 @@ struct LoadedPurchases {
             var plan = BatchPlan(
                 purchases: rows, purchasePeriods: purchasePeriods, statuses: statuses, holders: known, rules: rules)
             build(&plan)
-            let missing = ChangeLoading(missing: plan.holders.changes)
+            let missing = ChangeLoader(missing: plan.holders.changes)
             let answers = try missing.enqueueQueries(in: form, on: session)
             let isLinkMissing = try loadMissingLinks(of: plan, into: &known, on: session)
             if answers == nil, !isLinkMissing { return plan }

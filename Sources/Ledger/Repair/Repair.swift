@@ -131,11 +131,11 @@ package struct Repair: Sendable {
             report.verdict = .impossible(moving)
             return report
         }
-        let history = try HistoryLoading(
+        let history = try HistoryLoader(
             purchase, hash: row.hash ?? row.id, scope: row.scope, key: row.key, kind: row.purchaseKind,
             mayLackName: rules.mayLackName, ownership: rules.ownership, read: read
         ).run(eventsKept: eventsKept, on: session)
-        let rebuilt = Rebuilding(history: history, rules: self.rules).run()
+        let rebuilt = StateRebuilder(history: history, rules: self.rules).run()
         let decision = RepairDecision(history, stored: stored, rebuilt: rebuilt, rules: rules)
         if case .rebuilt = decision.verdict, !isDry { try write(decision, of: purchase, on: session) }
         report.fill(decision, history)

@@ -34,7 +34,7 @@ struct RepairDecision {
     let transfers: [BatchPlan.TransferRow]
 
     /// - Parameter stored: nil: it cannot be read.
-    init(_ history: PurchaseHistory, stored: PurchaseState?, rebuilt: Rebuilding.Result, rules: SourceRules) {
+    init(_ history: PurchaseHistory, stored: PurchaseState?, rebuilt: StateRebuilder.Result, rules: SourceRules) {
         var rebuilt = rebuilt
         rebuilt.state.unknownLines = stored?.unknownLines ?? []
         let known = Dictionary(firstOf: history.entitlements, by: \.holder).filter { !ErasedID.isStandIn($0.key) }
@@ -78,7 +78,7 @@ struct RepairDecision {
 
     /// What shows that webhooks are missing. Only the stored tables can: nothing remembers how many there were.
     private static func missing(
-        _ history: PurchaseHistory, stored: PurchaseState?, rebuilt: Rebuilding.Result
+        _ history: PurchaseHistory, stored: PurchaseState?, rebuilt: StateRebuilder.Result
     ) -> [MissingHistory] {
         let rows = Set(history.items.map(\.row))
         let keys = Set(history.items.filter(\.isOwn).map(\.key))
@@ -124,10 +124,10 @@ extension PurchaseState {
     }
 }
 
-extension Rebuilding.Result {
+extension StateRebuilder.Result {
     private func isStated(_ holder: Holder, _ time: Timestamp) -> Bool {
         changeTimes.contains(time) || namelessTimes.contains(time)
-            || stated.contains(Rebuilding.Statement(holder: holder, at: time))
+            || stated.contains(StateRebuilder.Statement(holder: holder, at: time))
     }
 
     /// Whether access that is stored as ended ended earlier by the webhooks, and the statement that the stored end is

@@ -107,8 +107,8 @@ package final class SettlementBuffer: Sendable {
                 for _ in 0..<Limits.settleWriters {
                     group.addTask { [self] in
                         while let batch = await next() {
-                            let writing = SettlingInParts(settle: settle, settled: settled)
-                            let (refused, reason) = await writing.write(batch)
+                            let split = SplitSettlement(settle: settle, settled: settled)
+                            let (refused, reason) = await split.write(batch)
                             let isFirst = state.withLock { state in
                                 let isFirst = state.refusedCount == 0
                                 state.writing -= batch.count
@@ -140,7 +140,7 @@ package final class SettlementBuffer: Sendable {
         var dueAt = ContinuousClock.now
         while (try? await Task.sleep(for: Limits.settleRefusedTick)) != nil {
             guard ContinuousClock.now >= dueAt, let batch = takeRefused() else { continue }
-            let (refused, _) = await SettlingInParts(settle: settle, settled: settled).write(batch)
+            let (refused, _) = await SplitSettlement(settle: settle, settled: settled).write(batch)
             if giveBack(refused) { report(.allSettled) }
             pause =
                 refused.count < batch.count
@@ -158,7 +158,7 @@ package final class SettlementBuffer: Sendable {
         guard count > 0 else { return }
         for _ in 0...(count / Limits.settleBatchMax) {
             guard !Task.isCancelled, let batch = takeRefused() else { break }
-            let (refused, _) = await SettlingInParts(settle: settle, settled: settled).write(batch)
+            let (refused, _) = await SplitSettlement(settle: settle, settled: settled).write(batch)
             _ = giveBack(refused)
         }
         let left = state.withLock { $0.refused.count }

@@ -6,7 +6,7 @@ import Vocabulary
 /// One refused settlement among a thousand is found after 11 refusals, and the others are written meanwhile. Where
 /// everything is refused (a table that takes nothing), cutting further shows nothing new: after
 /// `Limits.settleRefusalsMax` refusals the rest is returned untried.
-struct SettlingInParts {
+struct SplitSettlement {
     let settle: SettlementBuffer.Settle
     let settled: @Sendable (Settled) async -> Void
 

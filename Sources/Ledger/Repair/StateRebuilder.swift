@@ -3,7 +3,7 @@ import Vocabulary
 /// Rebuilds the state of a purchase: its stored webhooks, and the statements about its holders, are recorded again in
 /// their order of arrival into an empty plan. The rules are those of recording (`BatchPlan`); nothing is written and
 /// nothing is announced.
-struct Rebuilding {
+struct StateRebuilder {
     /// What the webhooks give.
     struct Result {
         var state = PurchaseState()
@@ -107,11 +107,11 @@ struct Rebuilding {
 
 extension PurchaseState {
     /// Adds what the state of an export names as stated.
-    fileprivate func add(to result: inout Rebuilding.Result) {
+    fileprivate func add(to result: inout StateRebuilder.Result) {
         var said = facts.map { ($0.holder, $0.at) } + (registers + earlier).map { ($0.holder, $0.at) }
         said += natives.flatMap { [($0.from, $0.at), ($0.to, $0.at)] } + names.map { ($0.holder, $0.at) }
         said += own.map { ($0.holder, $0.since) } + nameless.map { ($0.holder, $0.at) }
-        for (holder, time) in said { result.stated.insert(Rebuilding.Statement(holder: holder, at: time)) }
+        for (holder, time) in said { result.stated.insert(StateRebuilder.Statement(holder: holder, at: time)) }
         result.namelessTimes.formUnion(nameless.map(\.at))
         result.changeTimes.formUnion(moves.map(\.at))
         if let period { result.changeTimes.insert(period.at) }

@@ -6,7 +6,7 @@ import Vocabulary
 /// Reads the queue's figures for /metrics. No page waits longer for them than a scrape may take: a page shows what was
 /// read before instead, because counting a long queue takes longer. A database that hangs holds one reading, not one
 /// for each scrape.
-final class FiguresReading: Sendable {
+final class FiguresReader: Sendable {
     /// Well below Prometheus' scrape_timeout, which is 10 s by default.
     private static let timeout: Duration = .seconds(2)
     /// How long what was read is shown without a newer reading: as long as Prometheus itself shows a sample (its

@@ -8,7 +8,7 @@ import Vocabulary
 /// `transfers` and the webhooks name all: as what `holder_changes` keeps of its subject, and as what `events` keeps of
 /// its holder, because `holder_changes` is pruned earlier. What it leads to is a holder, too, whose statements are read
 /// in turn. A webhook of another purchase can state who a store's customer is: it is found by that purchase.
-struct HistoryLoading {
+struct HistoryLoader {
     /// Webhooks of one page: their bodies are in memory together.
     static let pageRows: Int32 = 64
     /// Statements about the holders of one purchase that are read.
@@ -218,7 +218,7 @@ struct HistoryLoading {
     /// Reads the webhooks of holders that name other purchases. Their bodies must be read for it, so only where
     /// something depends on it.
     private mutating func readOthers(
-        of holders: Set<Holder>, on session: borrowing Session, add: (inout HistoryLoading, StoredWebhook) -> Void
+        of holders: Set<Holder>, on session: borrowing Session, add: (inout HistoryLoader, StoredWebhook) -> Void
     ) throws(DatabaseError) {
         let scope = history.scope
         let keys = holders.map(\.storageKey).sorted()

@@ -5,7 +5,7 @@ import Vocabulary
 
 /// Counts the overdue purchases for /metrics and `status`, at most once a minute, because many can be overdue. A page
 /// does not wait long for it: until it is done, the page shows what was counted before.
-final class OverdueReading: Sendable {
+final class OverdueReader: Sendable {
     private static let timeout: Duration = .seconds(1)
     private static let interval: Duration = .seconds(60)
 

@@ -5,7 +5,7 @@ import Vocabulary
 
 /// Writes what `status` says of this daemon's sources, every few seconds. Nothing waits for it: a report that fails is
 /// made up for by the next.
-struct SourceReporting: Sendable {
+struct SourceReporter: Sendable {
     let pool: Pool
     let registration: Registration
     let observatory: Observatory

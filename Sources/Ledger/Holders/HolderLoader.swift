@@ -2,7 +2,7 @@ import Postgres
 import Vocabulary
 
 /// Loads what a batch must know about holders: queried together, before its purchases are locked.
-struct HolderLoading {
+struct HolderLoader {
     private struct Key: Hashable {
         var scope: Scope
         /// A holder, a transaction or an identity, as bytes.
@@ -16,9 +16,9 @@ struct HolderLoading {
 
     /// Anonymous ids whose links are needed.
     private var anonymous: Set<Key> = []
-    private var changes = ChangeLoading()
+    private var changes = ChangeLoader()
     /// Holders whose purchases are all concerned by an event.
-    private var owners = OwnerLoading()
+    private var owners = OwnerLoader()
     /// Transactions whose purchases are concerned by an event.
     private var restored: Set<Key> = []
     private var identities: Set<Key> = []
@@ -146,7 +146,7 @@ struct HolderLoading {
 }
 
 /// Holders whose purchases a batch needs, in a fixed order.
-struct OwnerLoading {
+struct OwnerLoader {
     private(set) var holders: [HolderKnowledge.LinkKey] = []
     private var after: [Identifier] = []
     private var known: Set<HolderKnowledge.LinkKey> = []

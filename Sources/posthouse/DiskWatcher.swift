@@ -4,7 +4,7 @@ import Vocabulary
 
 /// Looks at the private cluster's disk now and then, on a thread of its own: a file system that hangs must hold up
 /// neither the watchdog nor a scrape.
-final class DiskWatching: Sendable {
+final class DiskWatcher: Sendable {
     private static let interval: Duration = .seconds(5)
     private static let timeout: Duration = .seconds(2)
 

@@ -2,7 +2,7 @@ import Postgres
 import Vocabulary
 
 /// The stored changes that a batch needs: those of each subject, from a time on.
-struct ChangeLoading {
+struct ChangeLoader {
     private struct Wish: Hashable {
         let key: KnownChanges.Key
         /// For a name: the hash of the purchase that it names.
