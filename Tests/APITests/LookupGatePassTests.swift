@@ -6,7 +6,7 @@ import Testing
 
 /// Oracle: a count of who is inside. Nothing sleeps: those inside wait to be let go.
 @Suite("The gate before the database")
-struct GateTests {
+struct LookupGatePassTests {
     @Test("Never more than allowed inside; all get through in turn; who finds the queue full gets an error")
     func bounds() async throws {
         let gate = LookupGate(ofConnections: 3)
