@@ -54,12 +54,12 @@ struct ChangeContinuation {
             committed.leftOut = [unfinished.row: HolderChangeRow.Unreadable(row: unfinished.row, column: column)]
             return committed
         }
-        let answers = try HolderLoader(continuing: change, after: unfinished.appliedThrough)
+        let pending = try HolderLoader(continuing: change, after: unfinished.appliedThrough)
             .enqueueQueries(in: recording.ledgerForm, on: session, purchasesMax: recording.changePurchasesMax)
-        let locked = try session.enqueueQuery(RecordStatements.lockPurchases, answers.purchases.sorted())
+        let locked = try session.enqueueQuery(RecordStatements.lockPurchases, pending.purchases.sorted())
         let purchases = LoadedPurchases(try session.answer(to: locked))
         let plan = try purchases.plan(
-            try answers.knowledge(on: session) { _ in nil }, rules: recording.rules, in: recording.ledgerForm,
+            try pending.knowledge(on: session) { _ in nil }, rules: recording.rules, in: recording.ledgerForm,
             on: session
         ) { $0.continueChange(change, of: event) }
         let write = BatchWrite(
@@ -68,7 +68,7 @@ struct ChangeContinuation {
         for id in purchases.unreadable.keys.sorted() {
             committed.observations.append(.warning(BatchRecording.leftOut(id)))
         }
-        try session.enqueue(HolderStatements.advance, (unfinished.row, answers.through.first?.last))
+        try session.enqueue(HolderStatements.advance, (unfinished.row, pending.through.first?.last))
         return committed
     }
 

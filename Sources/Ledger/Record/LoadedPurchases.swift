@@ -49,10 +49,10 @@ struct LoadedPurchases {
                 purchases: rows, purchasePeriods: purchasePeriods, statuses: statuses, holders: known, rules: rules)
             build(&plan)
             let missing = ChangeLoader(missing: plan.holders.changes)
-            let answers = try missing.enqueueQueries(in: form, on: session)
+            let pending = try missing.enqueueQueries(in: form, on: session)
             let isLinkMissing = try loadMissingLinks(of: plan, into: &known, on: session)
-            if answers == nil, !isLinkMissing { return plan }
-            try answers?.add(to: &known, on: session) { _ in nil }
+            if pending == nil, !isLinkMissing { return plan }
+            try pending?.add(to: &known, on: session) { _ in nil }
         }
     }
 
