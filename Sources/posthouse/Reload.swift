@@ -145,8 +145,8 @@ struct Reloader: Sendable {
         observatory.setDetail(perSecond: next.journal.detailPerSecond)
         let reload = Reload(
             from: live.current, to: next, started: started, lanes: lanes, withChangedConnection: withChangedConnection,
-            paused: prepared.paused,
-            hasNewCertificate: hasNewCertificate, hasNewConnection: prepared.connection != nil)
+            paused: prepared.paused, hasNewCertificate: hasNewCertificate,
+            hasNewConnection: prepared.connection != nil)
         live.replace(next)
         return reload
     }
@@ -155,9 +155,9 @@ struct Reloader: Sendable {
     func stop() { retries.current.forEach { $0.cancel() } }
 
     /// Integrations of which something has changed that may be why deliveries failed.
-    private static func withChangedConnection(_ changed: [RoutedIntegration], since old: Configuration)
-        -> [RoutedIntegration]
-    {
+    private static func withChangedConnection(
+        _ changed: [RoutedIntegration], since old: Configuration
+    ) -> [RoutedIntegration] {
         let known = Dictionary(firstOf: old.integrations, by: \.name)
         return changed.filter { route in
             known[route.integration.name].map { !$0.reachesTheSame(as: route.integration) } ?? false
@@ -202,8 +202,8 @@ struct Reload {
         if old.retention != new.retention { parts.append("changed [retention]") }
         if old.server.maxBodyBytes != new.server.maxBodyBytes { parts.append("changed [server] max_body") }
         list(
-            "due now: what waits for", withChangedConnection.filter { !paused.contains($0.row) }.map(\.integration.name)
-        )
+            "due now: what waits for",
+            withChangedConnection.filter { !paused.contains($0.row) }.map(\.integration.name))
         list(
             "paused until posthouse resume:",
             (lanes.added + changed).filter { paused.contains($0.row) }.map(\.integration.name))

@@ -108,8 +108,9 @@ package struct Enricher: Sendable {
 
     /// Waits for a turn at the gate, then runs `body`.
     /// - Parameters:
-    ///   - alwaysWaits: it waits however many others do: it follows an answer of the API, and `StoreRequestLimits.eventsMax`
-    ///     bounds the number of these for each source. A webhook's first look-up is refused if too many wait.
+    ///   - alwaysWaits: it waits however many others do: it follows an answer of the API, and
+    ///     `StoreRequestLimits.eventsMax` bounds the number of these for each source. A webhook's first look-up is
+    ///     refused if too many wait.
     ///   - end: a turn that comes later is not taken.
     /// - Throws: `LookupGate.Refusal`, or what `body` throws.
     private func lookUp<Value: Sendable>(

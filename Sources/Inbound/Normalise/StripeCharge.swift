@@ -29,8 +29,8 @@ enum StripeCharge {
             key: intent, kind: .oneTime, store: SharedVocabulary.stripe, product: nil, plan: nil, subscriptionID: nil)
         statement.transaction = Transaction(
             storeTransactionID: intent, storeOriginalTransactionID: nil, purchasedAt: charge.epoch("created"),
-            effectiveNextRenewalAt: nil, offerType: SharedVocabulary.Offer.none, status: SharedVocabulary.Status.revoked
-        )
+            effectiveNextRenewalAt: nil, offerType: SharedVocabulary.Offer.none,
+            status: SharedVocabulary.Status.revoked)
         statement.typeIfKnown = EventMeaning.oneTimeRefunded.type
         let fact = party.fact(.loss, at: snapshot.createdAt.ranked(.end), until: nil, isRevoked: true)
         if let fact { statement.facts = [fact] }

@@ -46,8 +46,9 @@ struct ChangeLoader {
         }
     }
 
-    func enqueueQueries(in form: LedgerForm, on session: borrowing Session) throws(DatabaseError) -> PendingChangeRows?
-    {
+    func enqueueQueries(
+        in form: LedgerForm, on session: borrowing Session
+    ) throws(DatabaseError) -> PendingChangeRows? {
         guard !wishes.isEmpty else { return nil }
         let wishes = Array(wishes)
         let keys = wishes.map(\.key.key)
