@@ -96,12 +96,12 @@ struct QuarantineRetry {
         guard let kept = try await Quarantine.body(id, in: pool) else { return .vanished }
         let row = kept.row
         guard let source = configuration.sources.first(where: { $0.name.utf8.elementsEqual(row.source.utf8) }) else {
-            return .kept(reason: "the configuration has no source \(row.source); give it back its name, then try again")
+            return .kept(reason: "the configuration has no source \(row.source); restore that name, then try again")
         }
         if let line = ImportLine.setAside(row, kept.body) {
             if let fault = line.fault(at: ThisProcess.now()) { return .kept(reason: fault) }
             return try await record(id, line.event, isLine: true)
-                ?? .kept(reason: "what is known of its purchase does not fit it")
+                ?? .kept(reason: "it contradicts what is stored about its purchase")
         }
         // What was answered before may not fit any more what is known of its token: then it is asked about anew, once.
         let answers: [[UInt8]?] = kept.answer == nil ? [nil] : [kept.answer, nil]
