@@ -80,8 +80,8 @@ extension Upkeep {
                 observe(
                     .warning(
                         "webhooks are kept beyond [retention] events: in one partition, more than \(keptMax) events or "
-                            + "\(Self.keptBytesMax >> 20) MiB are still waiting or are dead letters (posthouse status); "
-                            + "deliver or discard them: posthouse discard, then discard --dead"))
+                            + "\(Self.keptBytesMax >> 20) MiB are still waiting or are dead letters (posthouse "
+                            + "status); deliver or discard them: posthouse discard, then discard --dead"))
             }
             // The rows kept of a later one would lie on both sides of it.
             guard result == .dropped else { return }
