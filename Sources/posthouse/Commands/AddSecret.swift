@@ -87,7 +87,7 @@ struct AddSecret: AsyncParsableCommand {
             let secret = try SecretText.read(bytes)
             if let flaw = SigningKeyText.flaw(of: secret) {
                 Terminal.complain(
-                    "posthouse: this is no secret for an integration: it \(flaw.text); stored as it is", .warning)
+                    "posthouse: this is not a secret for an integration: it \(flaw.text); stored as it is", .warning)
             }
             return secret
         } catch {

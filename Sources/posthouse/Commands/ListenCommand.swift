@@ -36,14 +36,14 @@ struct ListenCommand: AsyncParsableCommand {
     func validate() throws {
         _ = try address()
         if let fail, !OnPurpose.statuses.contains(fail) {
-            throw ValidationError("--fail \(fail) is no failure; it is a status from 300 to 599")
+            throw ValidationError("--fail \(fail) is not a failure; it is a status from 300 to 599")
         }
         if let delay, wait == nil {
-            throw ValidationError("--delay \(delay) is no duration from 1ms to 10m; write 250ms, 5s or 2m")
+            throw ValidationError("--delay \(delay) is not a duration from 1ms to 10m; write 250ms, 5s or 2m")
         }
         if let share {
             guard share > 0, share <= 1 else {
-                throw ValidationError("--share \(share) is no share; it lies above 0, up to 1")
+                throw ValidationError("--share \(share) is not a share; it lies above 0, up to 1")
             }
             guard fail != nil || delay != nil else {
                 throw ValidationError("--share says how many requests --fail or --delay is for; give one of them")

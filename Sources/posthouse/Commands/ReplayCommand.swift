@@ -43,7 +43,7 @@ struct ReplayCommand: AsyncParsableCommand {
                 "say what to replay: --message, --integration, --since, --event or --outcome (try it with --dry-run)")
         }
         if let message, Identifier(written: message) == nil {
-            throw ValidationError("--message \(message) is no message id: msg_ and 32 hex digits")
+            throw ValidationError("--message \(message) is not a message id: msg_ and 32 hex digits")
         }
         try TimeArgument.validate(since: since, until: until)
     }

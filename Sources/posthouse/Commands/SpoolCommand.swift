@@ -89,7 +89,7 @@ struct ShowSpool: AsyncParsableCommand {
             let directory = configuration.spool.directory
             let parts = name.split(separator: "/", omittingEmptySubsequences: false)
             guard parts.count == 2, !parts.contains(where: { $0.isEmpty || $0 == "." || $0 == ".." }) else {
-                throw Complaint("\(name) is no file of the spool; posthouse spool lists them")
+                throw Complaint("\(name) is not a file of the spool; posthouse spool lists them")
             }
             let bytes: [UInt8]
             do throws(DurableFile.Failure) {
