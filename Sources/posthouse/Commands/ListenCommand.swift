@@ -29,8 +29,8 @@ struct ListenCommand: AsyncParsableCommand {
     var secretFile: String
     @Flag(help: "Print each delivery as one JSON object.") var json = false
     @Option(help: "Answer this status, 300 to 599, to requests whose signature holds.") var fail: Int?
-    @Option(help: "Answer them so much later: 250ms, 5s, up to 10m.") var delay: String?
-    @Option(help: "Do so to this share of them, evenly spread: 0.2 is every fifth. Left out: to all.")
+    @Option(help: "Delay those answers by: 250ms, 5s, up to 10m.") var delay: String?
+    @Option(help: "Share of requests that --fail and --delay apply to; 0.2 is every fifth; default: all.")
     var share: Double?
 
     func validate() throws {

@@ -35,7 +35,7 @@ struct ReplayCommand: AsyncParsableCommand {
         help: "Only types that match, as * and ? in [[integration]] events.", completion: NameCompletion.types)
     var event: String?
     @Option(help: "Only what is dead, or what was delivered (accepted, in the journal).") var outcome: Outcome?
-    @Flag(help: "Only say how many it would be.") var dryRun = false
+    @Flag(help: "Print only how many messages would be affected; change nothing.") var dryRun = false
 
     func validate() throws {
         guard message != nil || integration != nil || since != nil || event != nil || outcome != nil else {
