@@ -115,7 +115,7 @@ struct Parameters {
         guard let text = values[.limit]?.first else { return `default` }
         let isDigits = !text.isEmpty && text.utf8.allSatisfy { (0x30...0x39).contains($0) }
         guard isDigits, let limit = Int(text), (1...APILimits.pageEntriesMax).contains(limit) else {
-            throw .parameter("limit is no number from 1 to \(APILimits.pageEntriesMax)")
+            throw .parameter("limit is not a number from 1 to \(APILimits.pageEntriesMax)")
         }
         return limit
     }

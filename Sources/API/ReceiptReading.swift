@@ -118,7 +118,7 @@ extension PendingRenewal {
         guard let product = try item.id("product_id") ?? next else { throw item.fault("product_id", "is missing") }
         let grace = item.expiry("grace_period_expires_date")
         let statesGrace = item.states("grace_period_expires_date_ms") || item.states("grace_period_expires_date")
-        if statesGrace, grace == nil { throw item.fault("grace_period_expires_date", "is no time") }
+        if statesGrace, grace == nil { throw item.fault("grace_period_expires_date", "is not a time") }
         self.init(product: product, group: try item.id("subscription_group_identifier"), graceExpiresAt: grace)
     }
 }

@@ -107,7 +107,7 @@ struct ServerLauncher: Sendable {
             if status == "ready" { return }
             let waited = clock.now - begin
             if clock.now >= progress {
-                // A standby, as what a backup left in the directory may make it, works for ever and is never ready.
+                // A standby, as what a backup left in the directory may make it, works indefinitely and is never ready.
                 let work = status == "standby" ? [:] : ServerProcesses.work(on: paths.data)
                 if timeout.isOver(at: clock.now, work: work) {
                     throw .notReady(

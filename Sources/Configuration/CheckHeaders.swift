@@ -27,7 +27,7 @@ extension Check {
     private mutating func headerName(_ field: TomlEntry, _ seen: inout [String: Span]) {
         let lowered = field.key.lowercased()
         guard isHeaderName(field.key) else {
-            report.error("\(Quote.value(field.key)) is no name of an HTTP header field", at: field.keySpan)
+            report.error("\(Quote.value(field.key)) is not a name of an HTTP header field", at: field.keySpan)
             return
         }
         if Integration.isReserved(header: lowered) {

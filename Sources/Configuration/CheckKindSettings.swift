@@ -41,8 +41,8 @@ extension Check {
                 bundleIDs.append(text.value)
             } else {
                 report.error(
-                    "\(Quote.value(text.value)) is no bundle id: it has 1 to \(BundleID.charactersMax) of A-Z a-z 0-9 . -",
-                    at: text.span)
+                    "\(Quote.value(text.value)) is not a bundle id: it has 1 to \(BundleID.charactersMax) of "
+                        + "A-Z a-z 0-9 . -", at: text.span)
             }
         }
         return bundleIDs
@@ -57,8 +57,8 @@ extension Check {
                 roots.append(root)
             } else {
                 report.error(
-                    "\(Quote.value(text.value)) is no fingerprint: write \"sha256:\" and 64 hex digits, with or without "
-                        + "colons, as `openssl x509 -noout -fingerprint -sha256` prints them", at: text.span)
+                    "\(Quote.value(text.value)) is not a fingerprint: write \"sha256:\" and 64 hex digits, with or "
+                        + "without colons, as `openssl x509 -noout -fingerprint -sha256` prints them", at: text.span)
             }
         }
         return roots
@@ -104,7 +104,7 @@ extension Check {
                 packages.append(text.value)
             } else {
                 report.error(
-                    "\(Quote.value(text.value)) is no package name: it has 1 to \(PackageName.charactersMax) of "
+                    "\(Quote.value(text.value)) is not a package name: it has 1 to \(PackageName.charactersMax) of "
                         + "A-Z a-z 0-9 . _", at: text.span)
             }
         }

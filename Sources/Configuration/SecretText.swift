@@ -14,7 +14,7 @@ package enum SecretText {
             case .tooLong:
                 "the secret and its line break have more than \(SizeText.write(ConfigurationLimits.secretBytesMax)): "
                     + "nothing was stored"
-            case .zeroByte: "the secret has a zero byte, so it is no text: nothing was stored"
+            case .zeroByte: "the secret has a zero byte, so it is not text: nothing was stored"
             }
         }
     }

@@ -94,7 +94,7 @@ package enum CredentialFindings {
         case .success(let file):
             switch file.kind {
             case .directory, .socket: return []
-            case .other: return finding(.wrong, "is no regular file", write)
+            case .other: return finding(.wrong, "is not a regular file", write)
             case .regular: break
             }
             if file.sizeBytes == 0 { return finding(.wrong, "is empty", write) }

@@ -97,7 +97,8 @@ package enum DeliveryFindings {
         guard !daemons.isEmpty else {
             return [
                 DoctorFinding(
-                    .deliveries, .wrong, "no daemon serves this database: nothing is taken in or delivered",
+                    .deliveries, .wrong,
+                    "no daemon serves this database: no webhook is accepted and nothing is delivered",
                     do: "systemctl start posthouse")
             ]
         }

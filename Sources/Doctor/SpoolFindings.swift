@@ -106,7 +106,7 @@ package enum SpoolFindings {
             found.append(
                 DoctorFinding(
                     .spool, .wrong, "webhooks of \(source) wait, which is not in the configuration",
-                    do: "give the source back its name; then they are recorded"))
+                    do: "restore that name; then they are recorded"))
         }
         if spool.damaged > 0 {
             found.append(

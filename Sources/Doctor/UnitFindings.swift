@@ -56,7 +56,8 @@ package enum UnitFindings {
             return DoctorFinding(.unit, .note, "\(unit.id) is \(unit.activeState) (\(unit.subState))")
         default:
             return DoctorFinding(
-                .unit, .wrong, "\(unit.id) is \(unit.activeState): nothing is taken in or delivered",
+                .unit, .wrong,
+                "\(unit.id) is \(unit.activeState): no webhook is accepted and nothing is delivered",
                 do: "systemctl start posthouse")
         }
     }

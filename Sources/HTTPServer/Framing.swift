@@ -84,7 +84,7 @@ struct Framing: Hashable {
     /// Origin-form as it is, absolute-form without scheme and authority (RFC 9112 section 3.2.2), "*" for OPTIONS.
     private static func target(_ head: HTTPRequestHead) throws(Unservable) -> Substring {
         let uri = head.uri[...]
-        if head.method == .CONNECT { throw Unservable(501, "this is no proxy") }
+        if head.method == .CONNECT { throw Unservable(501, "this is not a proxy") }
         if uri.utf8.first == UInt8(ascii: "/") { return uri }
         if uri == "*", head.method == .OPTIONS { return uri }
         for scheme in ["http://", "https://"] where uri.lowercased().hasPrefix(scheme) {

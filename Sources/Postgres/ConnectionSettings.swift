@@ -101,7 +101,7 @@ package struct ConnectionSettings: Sendable {
             throw ConnectionStringError(reason: "port lists \(ports.count) ports for \(count) hosts")
         }
         guard ports.allSatisfy({ $0.isEmpty || UInt16($0) != nil }) else {
-            throw ConnectionStringError(reason: "port is no number between 1 and 65535")
+            throw ConnectionStringError(reason: "port is not a number between 1 and 65535")
         }
         var shared = options.filter { !["host", "hostaddr", "port"].contains($0.key) }
         shared += defaults(besides: options, hostCount: count)

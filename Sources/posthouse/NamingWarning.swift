@@ -33,12 +33,12 @@ enum NamingWarning {
             }
             guard differs else { return nil }
             let key = "\(naming.key) = \"\(naming.value)\""
-            return "source \(source.name): by \(key) its newest webhooks name others than when they were recorded; "
-                + consequence
+            return "source \(source.name): by \(key) its newest webhooks name other users than when they were "
+                + "recorded; \(consequence)"
         }
     }
 
     private static let consequence =
-        "a purchase passes to the user whom webhooks then name with the next one that gives access, and that is announced "
-        + "as a transfer: set it back unless it is meant"
+        "each purchase moves to the user named by its next webhook that gives access, and this is announced as a "
+        + "transfer; restore the old value unless this is intended"
 }

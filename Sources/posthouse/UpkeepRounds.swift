@@ -11,7 +11,7 @@ enum UpkeepRounds {
     /// At the start. A failure keeps no webhook from being recorded: the default partition takes the attempts.
     static func preparePartitions(_ upkeep: Upkeep, _ observe: Observer) async {
         do { try await upkeep.preparePartitions() } catch {
-            observe(.warning("the partitions of the coming days were put off for an hour: \(error)"))
+            observe(.warning("making the partitions of the coming days was postponed for an hour: \(error)"))
         }
     }
 
@@ -19,15 +19,15 @@ enum UpkeepRounds {
         do { return try await upkeep.beginPeriod() } catch {
             observe(
                 .warning(
-                    "moving sequences that are behind their tables, and beginning a period, were put off for an hour: "
-                        + "\(error)"))
+                    "advancing sequences, or creating the next partitions of events and messages, was postponed for an "
+                        + "hour: \(error)"))
             return false
         }
     }
 
     private static func analyzePeriodTables(_ upkeep: Upkeep, _ observe: Observer) async {
         do { try await upkeep.analyzePeriodTables() } catch {
-            observe(.warning("the planner's statistics of a new period were not made: \(error)"))
+            observe(.warning("the new partitions could not be analyzed (ANALYZE): \(error)"))
         }
     }
 
@@ -42,7 +42,7 @@ enum UpkeepRounds {
                 return true
             }
         } catch {
-            observe(.warning("pruning was put off for an hour: \(error)"))
+            observe(.warning("pruning was postponed for an hour: \(error)"))
             return false
         }
         let since = held ?? .now
@@ -81,7 +81,7 @@ enum UpkeepRounds {
                 alwaysNaming: current.sources.filter { !$0.kind.traits.mayLackName }.map(\.name),
                 mayLackName: current.sources.filter(\.kind.traits.mayLackName).map(\.name), observe: observe)
             func attempt(_ what: String, _ body: () async throws -> Void) async {
-                do { try await body() } catch { observe(.warning("\(what) was put off for an hour: \(error)")) }
+                do { try await body() } catch { observe(.warning("\(what) was postponed for an hour: \(error)")) }
             }
             await attempt("making the partitions of the coming days") { try await upkeep.preparePartitions() }
             if await beginPeriod(upkeep, observe) { await analyzePeriodTables(upkeep, observe) }

@@ -172,7 +172,7 @@ import Vocabulary
         ("{\"pending_renewal_info\": [{}]}", "receipt.pending_renewal_info[0].product_id is missing"),
         (
             "{\"pending_renewal_info\": [{\"product_id\": \"a\", \"grace_period_expires_date\": \"soon\"}]}",
-            "receipt.pending_renewal_info[0].grace_period_expires_date is no time"
+            "receipt.pending_renewal_info[0].grace_period_expires_date is not a time"
         ),
     ]
     static let elements = "receipt.latest_receipt_info holds something other than objects"

@@ -57,7 +57,7 @@ import Testing
         ("headers = { Content-Type = \"x\" }", "11:13 the header `Content-Type` is set by the relay itself; remove it"),
         ("headers = { Webhook-A = \"x\" }", "11:13 the header `Webhook-A` is set by the relay itself; remove it"),
         ("headers = { Webhook-Id = \"x\" }", "11:13 the header `Webhook-Id` is set by the relay itself; remove it"),
-        ("headers = { \"a b\" = \"x\" }", "11:13 `a b` is no name of an HTTP header field"),
+        ("headers = { \"a b\" = \"x\" }", "11:13 `a b` is not a name of an HTTP header field"),
         (
             "headers = { A = \"x\\r\\nB: y\" }",
             "11:17 the value of the header `A` must be 1 to 8192 bytes without control characters or outer blanks"

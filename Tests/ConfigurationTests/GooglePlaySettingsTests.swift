@@ -84,7 +84,7 @@ import Vocabulary
         ("packages", "packages = []", "4:12 `packages` is empty, so no notification could be read"),
         (
             "packages", "packages = [\"com example\"]",
-            "4:13 `com example` is no package name: it has 1 to 255 of A-Z a-z 0-9 . _"
+            "4:13 `com example` is not a package name: it has 1 to 255 of A-Z a-z 0-9 . _"
         ),
         ("audience", "audience = []", "5:12 `audience` is empty, so no webhook would be authentic"),
         ("audience", "audience = [\"\"]", "5:13 `audience` must not be empty"),

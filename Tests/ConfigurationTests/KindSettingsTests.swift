@@ -65,7 +65,7 @@ import Vocabulary
                 "4:15 `bundle_ids` must be an array of bundle ids such as [\"com.example.app\"]; this is an integer"
             ),
             ("[\"\"]", "4:15 `bundle_ids` must not be empty"),
-            ("[\"com example\"]", "4:15 `com example` is no bundle id: it has 1 to 255 of A-Z a-z 0-9 . -"),
+            ("[\"com example\"]", "4:15 `com example` is not a bundle id: it has 1 to 255 of A-Z a-z 0-9 . -"),
         ] {
             let text = SourceTraitsTests.text("apple").replacing("[\"com.example.app\"]", with: value)
             #expect(Harness.errors(text) == [expected])
@@ -105,10 +105,10 @@ import Vocabulary
         (
             "apple", "roots = []", "5:9 `roots` is empty; leave it out for Apple's own root certificate"
         ),
-        ("apple", "roots = [\"sha256:00\"]", "5:10 `sha256:00` is no fingerprint: \(form)"),
+        ("apple", "roots = [\"sha256:00\"]", "5:10 `sha256:00` is not a fingerprint: \(form)"),
         (
             "apple", "roots = [\"\(String(repeating: "00", count: 32))\"]",
-            "5:10 `\(String(repeating: "00", count: 32))` is no fingerprint: \(form)"
+            "5:10 `\(String(repeating: "00", count: 32))` is not a fingerprint: \(form)"
         ),
         (
             "apple", "account_token = \"usr\"",

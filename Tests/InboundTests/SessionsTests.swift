@@ -65,7 +65,7 @@ import Vocabulary
             let login = SessionsFixtures.of(
                 "SESSION_LOGIN", [("user_id", "\"u1\""), ("anonymous_id", "\"a1\""), ("expires_at" + suffix, raw)])
             let reason = unreadable(login, from: SessionsFixtures.source)
-            #expect(reason?.hasPrefix("expires_at\(suffix) is no time") == true)
+            #expect(reason?.hasPrefix("expires_at\(suffix) is not a time") == true)
             let gain = SessionsFixtures.of(
                 "ACTIVATE",
                 [
@@ -73,7 +73,7 @@ import Vocabulary
                     ("effective_next_renewal_at" + suffix, raw),
                 ])
             let other = unreadable(gain, from: SessionsFixtures.source)
-            #expect(other?.hasPrefix("effective_next_renewal_at\(suffix) is no time") == true)
+            #expect(other?.hasPrefix("effective_next_renewal_at\(suffix) is not a time") == true)
             // Access is taken away all the same, and a login of nobody known before ends nothing.
             let loss = gain.replacing("ACTIVATE", with: "DEACTIVATE")
             #expect(try event(loss, from: SessionsFixtures.source).facts.map(\.kind) == [.loss])

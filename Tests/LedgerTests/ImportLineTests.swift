@@ -117,13 +117,13 @@ struct ImportLineTests {
         "What would be guessed at is an error that says what",
         arguments: [
             (#""until":null,"#, "", "until is missing"),
-            (#""kind":"subscription""#, #""kind":"lifetime""#, "kind is"),
-            (#""as_of":"2026-01-02T03:04:05.000Z""#, #""as_of":"yesterday""#, "as_of is no time"),
+            (#""kind":"subscription""#, #""kind":"lifetime""#, "kind must be"),
+            (#""as_of":"2026-01-02T03:04:05.000Z""#, #""as_of":"yesterday""#, "as_of is not a time"),
             (#""as_of":"2026-01-02T03:04:05.000Z","#, "", "as_of is missing"),
             (#"{"user_id":"ann"}"#, #"{}"#, "exactly one of"),
             (#"{"user_id":"ann"}"#, #"{"user_id":"ann","anonymous_user_id":"b"}"#, "exactly one of"),
             (#"{"user_id":"ann"}"#, #""ann""#, "holder is missing"),
-            (#""links":["device"]"#, #""links":[{}]"#, "links are anonymous ids"),
+            (#""links":["device"]"#, #""links":[{}]"#, "links must be anonymous ids"),
             (#""ordinal":2"#, #""ordinal":0"#, "an ordinal from 1"),
             (#""product":"gold""#, #""expires":"gold""#, #"no member "expires""#),
             (#""product":"gold""#, #""product":{}"#, "neither a string nor an integer"),
@@ -184,12 +184,13 @@ struct ImportLineTests {
     @Test(
         "A history that this version would not write is an error",
         arguments: [
-            (#"{"state":[2]},"#, "", "history begins with its version"), (#"[2]"#, "[4]", "version"),
+            (#"{"state":[2]},"#, "", "history must begin with its version"), (#"[2]"#, "[4]", "version"),
             (#"1000,"gain""#, #""1e3","gain""#, "not a number"), (#""-","user","ann""#, #""-","ann""#, "not a holder"),
-            (#"{"fact":[1000,"gain",9000,"-","user","ann"]},"#, #"7,"#, "history has objects"),
+            (#"{"fact":[1000,"gain",9000,"-","user","ann"]},"#, #"7,"#, "history must be a list of objects"),
             (#""on","tenure""#, #""on\nfact","tenure""#, "control character"),
             ("[2,0,0,2", "[999999999,0,0,2", "more transfers"), ("[2,0,0,2", "[2,0,0,9999", "that nothing shows"),
-            (#"00112233445566778899aabbccddeeff"#, "0011", "32 hex digits"), (#""active":true,"#, "", "holders have"),
+            (#"00112233445566778899aabbccddeeff"#, "0011", "32 hex digits"),
+            (#""active":true,"#, "", "holders must have"),
         ])
     func historyFaults(_ part: String, _ other: String, _ reason: String) throws {
         let range = try #require(Self.exported.firstRange(of: part))

@@ -53,7 +53,7 @@ import Vocabulary
         #expect(try send(to: listener, secret: Receiver.newSecret()).status == 401)
         let forged = "REFUSED m: webhook-signature is missing, or of another secret, id, time or body"
         #expect(listener.child.waitForOutput(180) { $0 == forged } != nil, "\(listener.child.output)")
-        let words = "the header webhook-timestamp is missing, or is no number of seconds since 1970"
+        let words = "the header webhook-timestamp is missing, or is not a number of seconds since 1970"
         let bare = try HTTPClient(port: listener.port).request("POST", "/", headers: [], body: Array("{}".utf8))
         #expect(bare.status == 401 && bare.text == words + "\n", "\(bare)")
         let line = "REFUSED a request without webhook-id: " + words

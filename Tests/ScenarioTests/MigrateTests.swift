@@ -203,8 +203,8 @@ import Vocabulary
         #expect(backend.waitForAccepted(3))
         #expect(try old.database.drained())
         #expect(try old.database.count("dead_letters") == 1)
-        // A purchase of which the first waits for its retry and blocks the others; and one in a daemon's hands when
-        // that daemon is killed.
+        // A purchase of which the first waits for its retry and blocks the others; and one leased by a daemon when that
+        // daemon is killed.
         problem.change { $0 = "down" }
         let waiting = (0..<4).map {
             Webhook("SUBSCRIPTION_RENEWED", .user("bob"), purchase: "subs_3", at: Webhook.epoch + Int64($0) * 1_000)

@@ -56,7 +56,7 @@ import Vocabulary
         #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
         #expect(try eventually { try relay.database.count("deliveries", where: "leased_by IS NOT NULL") == 1 })
         relay.kill()
-        let hint = "1 is in a daemon's hands (posthouse pause backend gives it back)"
+        let hint = "1 is leased by a daemon (posthouse pause backend releases it)"
         let dry = try relay.command("discard", "backend", "--dry-run", "--config", c)
         #expect(dry.end == .exited(0) && dry.output == "0 would be given up for backend; \(hint)", "\(dry)")
         let real = try relay.command("discard", "backend", "--config", c)

@@ -100,7 +100,7 @@ import Vocabulary
         #expect(findings.map { $0["kind"] as? String } == ["unanswered"])
         let text = try relay.command("audit", "--config", relay.configuration)
         #expect(text.end == .exited(1))
-        #expect(text.output.contains("to backend: nothing says what became of it; do: posthouse backfill backend"))
+        #expect(text.output.contains("to backend: no outcome is recorded; do: posthouse backfill backend"))
         #expect(try relay.json("audit", "--integration", "backend", "--since", "1h", ended: 1)["found"] as? Int == 1)
         let unknown = try relay.command("audit", "--integration", "nobody", "--config", relay.configuration)
         #expect(unknown.end == .exited(1) && unknown.errors.contains("known are: backend"), "\(unknown)")

@@ -93,7 +93,7 @@ import Vocabulary
         #expect(try database.count("purchases") == 20 + posted)
         // But for a wait for what another step, or the change of the tables above, had locked on a busy machine.
         let reasons = ["40P01", "55P03", "57014"]
-        for line in relays.flatMap(\.lines) where line.contains("was put off") {
+        for line in relays.flatMap(\.lines) where line.contains("was postponed for an hour") {
             #expect(reasons.contains { line.contains($0) }, "\(line)")
         }
     }

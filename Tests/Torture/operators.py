@@ -14,7 +14,7 @@ from webhooks import History
 # Seconds; so long a webhook waits for a lock (Limits.lockWait), which an erasure has on a machine that stands still.
 LOCK_WAIT_S = 5
 PLAN = Plan(daemons=2, only_200=True, time_over_s=LOCK_WAIT_S)
-# A command looks through the whole ledger, or waits for what is in a daemon's hands.
+# A command looks through the whole ledger, or waits for what a daemon has leased.
 COMMAND_S = 300
 
 
@@ -51,7 +51,7 @@ async def discard(bed: Bed, deadline: float) -> None:
         await command(bed, "pause", receiver.name)
         await bed.rest(0.2, 1.5)
         if bed.rng.random() < 0.7:
-            # 1: some were still in a daemon's hands.
+            # 1: some were still leased by a daemon.
             await command(bed, "discard", receiver.name, ended=(0, 1))
             receiver.given_up.update((await bed.current.ask(
                 f"SELECT {MESSAGE_ID} FROM dead_letters d JOIN messages m ON m.id = d.message "

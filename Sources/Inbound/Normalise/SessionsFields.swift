@@ -75,7 +75,7 @@ struct SessionsFields {
             for spelled in [key + "_ms", key] where fields.states(spelled) {
                 guard fields.time(.epoch(spelled))?.milliseconds == 0 else {
                     throw Unreadable(
-                        reason: "\(spelled) is no time: ISO 8601 with its offset, or a number since 1970, is needed")
+                        reason: "\(spelled) is not a time: ISO 8601 with its offset, or a number since 1970, is needed")
                 }
             }
         }

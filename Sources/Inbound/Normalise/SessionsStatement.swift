@@ -24,7 +24,8 @@ struct SessionsStatement {
             self.init(about: try Self.holder(anonymous.map { .anonymous($0) } ?? user.map { .user($0) }))
         default:
             if user != nil, anonymous != nil {
-                throw Unreadable(reason: "both user_id and an anonymous id are there, though this is no session event")
+                throw Unreadable(
+                    reason: "both user_id and an anonymous id are there, though this is not a session event")
             }
             self.init(about: try Self.holder(user.map { .user($0) } ?? anonymous.map { .anonymous($0) }))
         }

@@ -77,7 +77,8 @@ extension Authenticity.Refusal: CustomStringConvertible {
         case .wrongCertificateCount: "the signature does not come with exactly three certificates (x5c)"
         case .malformedCertificate: "a certificate in x5c is not DER in base64 with padding"
         case .unknownRoot: "the root certificate in x5c is none of the source's; check the source's roots key"
-        case .brokenChain: "the certificates in x5c are no chain: leaf, intermediate and root do not sign one another"
+        case .brokenChain:
+            "the certificates in x5c are not a chain: leaf, intermediate and root do not sign one another"
         case .unfitCertificate:
             "a certificate in x5c is not for this use: see its basicConstraints, keyUsage, key and critical extensions"
         case .unmarkedCertificate: "a certificate in x5c lacks the extension by which Apple marks the App Store's own"

@@ -197,9 +197,9 @@ enum AuditStatements {
         \(RowByID.messageIfKept("d.message", as: "m")) \(RowByID.eventIfKept("m.event", as: "e"))
         """
 
-    /// Deliveries after id `$1`, to `$2`, `$3` at most, of integration `$4`; null: of all. Due later than `$5`
-    /// milliseconds from now is never, leased for longer than `$6` is for ever. Of several of one message and
-    /// integration the last waits twice.
+    /// Deliveries after id `$1`, to `$2`, `$3` at most, of integration `$4`; null: of all. One due more than `$5` ms
+    /// ahead is reported as never due, one leased for more than `$6` ms as leased without end. Of several for one
+    /// message and integration, the last is reported as waiting twice.
     static let deliveries = Statement<(Int64, Int64, Int32, Int32?, Int64, Int64), QueuedRow>(
         "audit_deliveries",
         """

@@ -1,9 +1,9 @@
 package import Postgres
 package import Vocabulary
 
-/// Erases one person's data from the database: the person's webhooks, what they caused, what was announced of transfers
-/// from and to the person, but for what another's webhook announced of that other itself, and the id wherever else it
-/// occurs. A user is erased together with its known anonymous ids.
+/// Erases one person's data: the person's webhooks, their messages, and messages about transfers from or to the person,
+/// except what another's webhook announced about its own holder. The id is removed wherever else it occurs. A user is
+/// erased together with its known anonymous ids.
 ///
 /// - What is the person's alone is deleted. Where data is others', too, a nameless holder replaces the person: a
 ///   purchase that passed on keeps who held it in between (`PurchaseState.renaming`), another's webhook reads `erased`

@@ -46,7 +46,9 @@ struct ChangeContinuation {
         guard let cause = try session.run(HolderStatements.cause, unfinished.event).first else {
             try session.enqueue(HolderStatements.advance, (unfinished.row, nil))
             committed.observations.append(
-                .warning("a change of holder \(change.subject) is not applied further: its event is not kept any more"))
+                .warning(
+                    "the remaining purchases of holder \(change.subject) are not moved: the event that moves them was "
+                        + "pruned"))
             return committed
         }
         guard let event = Self.event(of: change, cause, row: unfinished.event) else {

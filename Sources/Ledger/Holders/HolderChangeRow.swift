@@ -137,7 +137,7 @@ extension HolderChangeRow {
             return [row(subject, kept.kind, kept.target, kept.secondTarget)]
         case .restore(let install, let transactions, let strategy):
             let install = Holder.anonymous(install)
-            // The name of those that imports did not name is no transaction's.
+            // The placeholder id of imports without a transaction matches no real transaction.
             return transactions.filter { $0 != ImportLine.unnamedTransaction }.map { id in
                 row(transactionSubject(id), strategy == .transfer ? .transfer : .copy, install, identity)
             }

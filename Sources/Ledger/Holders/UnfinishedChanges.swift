@@ -37,7 +37,7 @@ extension Recorder {
             return true
         } catch let error as DatabaseError where error.mayBeOneEvent || error.isTimeout || error.isServerLimit {
             guard let row = current.withLock({ $0 }) else {
-                observe(.warning("a change of a holder is applied further later: \(error)"))
+                observe(.warning("moving a holder's remaining purchases was postponed: \(error)"))
                 return false
             }
             // It would delay the changes after it.

@@ -61,7 +61,9 @@ enum ImportHistory {
     static func read(_ lines: [JSONObject]) throws(JSONError) -> Result<[UInt8], ImportFault> {
         var (version, text): (Int?, [UInt8]) = (nil, [])
         for (number, line) in lines.enumerated() {
-            guard line.count == 1, let word = line.keys.first else { return .failure(ImportFault("history has lines")) }
+            guard line.count == 1, let word = line.keys.first else {
+                return .failure(ImportFault("an object of history must have exactly one member"))
+            }
             let fields = try line.texts(word)
             guard try line.elementCount(word) == fields.count else {
                 return .failure(ImportFault("a field of history is neither a text nor an integer"))
@@ -75,7 +77,7 @@ enum ImportHistory {
             }
             text += written
         }
-        guard let version else { return .failure(ImportFault("history begins with its version")) }
+        guard let version else { return .failure(ImportFault("history must begin with its version")) }
         let sealed = PurchaseState.sealed(version: version, text)
         do throws(PurchaseState.Unreadable) {
             let state = try PurchaseState(bytes: sealed)

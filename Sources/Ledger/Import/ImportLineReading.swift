@@ -58,13 +58,13 @@ private struct LineReading {
         }
         let name = try object.string("event_name")
         if let name, name != Event.importName {
-            return .failure(ImportFault("event_name is \"\(Event.importName)\", or left out"))
+            return .failure(ImportFault("event_name must be \"\(Event.importName)\", or left out"))
         }
         let scope = Scope(
             source: try text("source"), app: try text("app", mayBeEmpty: true), environment: try text("environment"))
         let holder = try holder(object, "holder")
         let asOf = try time("as_of")
-        if object.rawRange("until") == nil { fail("until is missing: null is no end") }
+        if object.rawRange("until") == nil { fail("until is missing; write null for no end") }
         let until = try time("until")
         let subject: ImportLine.Subject
         if isPurchase {
@@ -72,11 +72,13 @@ private struct LineReading {
         } else if isChange {
             subject = try change(of: holder)
         } else {
-            if object.rawRange("user_id") == nil { fail("purchase is missing, or user_id: null is nobody") }
-            if holder?.isAnonymous == false { fail("the holder is not anonymous; or purchase is missing") }
+            if object.rawRange("user_id") == nil {
+                fail("purchase or user_id is missing; write null as user_id for nobody")
+            }
+            if holder?.isAnonymous == false { fail("the holder must be anonymous, or purchase is missing") }
             let isFirst = try object.bool("first") ?? false
             let user = try optionalText("user_id")
-            if isFirst, user == nil || until != nil { fail("first is of a user_id, without an end") }
+            if isFirst, user == nil || until != nil { fail("first needs a user_id, and until must be null") }
             subject = .link(user: user, isFirst: isFirst)
         }
         if let fault { return .failure(fault) }
@@ -87,7 +89,7 @@ private struct LineReading {
 
     private mutating func stated(by holder: Holder?) throws(JSONError) -> ImportLine.Stated {
         let kind = Purchase.Kind(rawValue: try text("kind"))
-        if kind == nil { fail("kind is \"subscription\" or \"one_time\"") }
+        if kind == nil { fail("kind must be \"subscription\" or \"one_time\"") }
         let purchase = Purchase(
             key: try text("purchase", bytesMax: Limits.purchaseKeyBytesMax), kind: kind ?? .subscription,
             store: try text("store", mayBeEmpty: true),
@@ -105,16 +107,18 @@ private struct LineReading {
         stated.isFamilyShared = try object.bool("family") ?? false
         stated.isRefunded = try object.bool("refunded") ?? false
         stated.links = try object.texts("links")
-        if try stated.links.count != object.elementCount("links") { fail("links are anonymous ids") }
+        if try stated.links.count != object.elementCount("links") { fail("links must be anonymous ids") }
         for link in stated.links { check(link, "links") }
-        if !stated.links.isEmpty, holder?.isAnonymous != false { fail("links are of a holder with a user_id") }
+        if !stated.links.isEmpty, holder?.isAnonymous != false {
+            fail("links are allowed only with a holder that has a user_id")
+        }
         let transfers = try object.objects("transfers")
-        if try transfers.count != object.elementCount("transfers") { fail("transfers are objects") }
+        if try transfers.count != object.elementCount("transfers") { fail("transfers must be objects") }
         for transfer in transfers {
             let (from, to) = (try self.holder(transfer, "from"), try self.holder(transfer, "to"))
             let ordinal = try transfer.integer("ordinal") ?? 0
             guard let from, let to, from != to, (1...Int64(Limits.importOrdinalMax)).contains(ordinal) else {
-                fail("transfers have from, to, and an ordinal from 1 to \(Limits.importOrdinalMax)")
+                fail("transfers must have from, to, and an ordinal from 1 to \(Limits.importOrdinalMax)")
                 break
             }
             stated.transfers.append(ImportLine.TransferCount(from: from, to: to, ordinal: Int(ordinal)))
@@ -127,16 +131,16 @@ private struct LineReading {
     private mutating func change(of holder: Holder?) throws(JSONError) -> ImportLine.Subject {
         let word = try text("change")
         if word == "install" || word == "first" {
-            if holder?.isAnonymous == false { fail("the holder is an install") }
+            if holder?.isAnonymous == false { fail("the holder must be an install (anonymous_user_id)") }
             if word == "install" { return .install }
             guard case .user(let identity)? = try self.holder(object, "to") else {
-                fail("to is the identity")
+                fail("to must be the identity (user_id)")
                 return .install
             }
             return .first(identity: identity)
         }
         guard let kind = KeptChange.Kind(rawValue: word), let target = try self.holder(object, "to") else {
-            fail("change is native, login, share, transfer, copy, first or install")
+            fail("change must be native, login, share, transfer, copy, first or install")
             return .install
         }
         let second = object.rawRange("beside") == nil ? nil : try self.holder(object, "beside")
@@ -148,23 +152,23 @@ private struct LineReading {
 
     private mutating func history() throws(JSONError) -> StatedHistory? {
         let holders = try object.objects("holders")
-        if try holders.count != object.elementCount("holders") { fail("holders are objects") }
+        if try holders.count != object.elementCount("holders") { fail("holders must be objects") }
         var holdings: [StatedHistory.Holding] = []
         for held in holders {
             guard let holder = try self.holder(held, "holder"), let isActive = try held.bool("active"),
                 let asOf = try time("as_of", in: held)
             else {
-                fail("holders have holder, active and as_of")
+                fail("holders must have holder, active and as_of")
                 break
             }
             holdings.append(StatedHistory.Holding(holder: holder, isActive: isActive, asOf: asOf))
         }
         guard object.rawRange("history") != nil else {
-            if !holders.isEmpty { fail("holders go with history") }
+            if !holders.isEmpty { fail("holders are allowed only with history") }
             return nil
         }
         let lines = try object.objects("history")
-        if try lines.count != object.elementCount("history") { fail("history has objects") }
+        if try lines.count != object.elementCount("history") { fail("history must be a list of objects") }
         switch try ImportHistory.read(lines) {
         case .success(let state): return StatedHistory(state: state, holders: holdings)
         case .failure(let fault):
@@ -175,11 +179,11 @@ private struct LineReading {
 
     private mutating func tokens() throws(JSONError) -> [ImportLine.Token] {
         let objects = try object.objects("tokens")
-        if try objects.count != object.elementCount("tokens") { fail("tokens are objects") }
+        if try objects.count != object.elementCount("tokens") { fail("tokens must be objects") }
         var tokens: [ImportLine.Token] = []
         for token in objects {
             guard let id = try token.string("token").flatMap({ Identifier(hex: $0) }) else {
-                fail("tokens have token, 32 hex digits")
+                fail("tokens must have token, 32 hex digits")
                 break
             }
             tokens.append(
@@ -220,12 +224,12 @@ private struct LineReading {
 
     private mutating func holder(_ outer: JSONObject, _ key: String) throws(JSONError) -> Holder? {
         guard outer.raw(key)?.first == UInt8(ascii: "{"), let object = try outer.object(key) else {
-            fail("\(key) is missing: {\"user_id\": …} or {\"anonymous_user_id\": …}")
+            fail("\(key) is missing; write {\"user_id\": …} or {\"anonymous_user_id\": …}")
             return nil
         }
         let (user, anonymous) = (try object.digits("user_id"), try object.digits("anonymous_user_id"))
         guard let id = user ?? anonymous, user == nil || anonymous == nil else {
-            fail("\(key) has exactly one of user_id and anonymous_user_id")
+            fail("\(key) must have exactly one of user_id and anonymous_user_id")
             return nil
         }
         check(id, key)
@@ -243,7 +247,9 @@ private struct LineReading {
             isText
             ? try object.string(key).flatMap { Timestamp(iso8601: $0) }
             : try object.integer(key).map { Timestamp(milliseconds: $0) }
-        if isText, time == nil { fail("\(key) is no time: 2026-11-21T10:00:00Z, or milliseconds since 1970") }
+        if isText, time == nil {
+            fail("\(key) is not a time; write 2026-11-21T10:00:00Z, or milliseconds since 1970")
+        }
         // Lines that are recorded or exported may have such a time from a version that took it.
         if let time, !isMarked, !Timestamp.writable.contains(time) {
             fail("\(key) lies outside the years 0000 to 9999")

@@ -93,7 +93,7 @@ package struct Importer: Sendable {
                     // An install that is known already is not registered again.
                     case .conditionFailed where event.purchase == nil: .known
                     case .setAside(_, _, let reason), .unavailable(let reason): .setAside(reason: reason)
-                    case .conditionFailed: .refused(reason: "what is known of its token does not fit it")
+                    case .conditionFailed: .refused(reason: "it contradicts what is stored about its token")
                     }
                 }
             } catch  where error.isSequenceBehind && !isCaughtUp {

@@ -80,7 +80,7 @@ extension HolderLookup {
     package func newestTime(
         ofInstall id: String, restoring transactions: [String] = [], in scope: Scope, heldUntil limit: Timestamp
     ) async throws(LookupFailure) -> Timestamp? {
-        // The name of those that imports did not name is no transaction's.
+        // The placeholder id of imports without a transaction matches no real transaction.
         let names = transactions.filter { $0 != ImportLine.unnamedTransaction }
         return try await read { session throws(DatabaseError) in
             let own: Timestamp? =

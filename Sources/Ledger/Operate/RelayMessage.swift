@@ -21,7 +21,7 @@ struct RelayMessage: Sendable {
     static let source = "posthouse"
     /// Message ids named in one such message, at most.
     private static let messagesNamedMax = 100
-    /// Without the relay's own messages: two receivers that both give up would otherwise notify each other for ever.
+    /// Without the relay's own messages: two receivers that both give up would otherwise notify each other without end.
     /// Those about a purchase are none of these.
     static let keys = Statement<[Int64], Identifier>(
         "relay_keys",

@@ -101,8 +101,8 @@ extension Queue {
                 guard error.isTemporary else {
                     return observe(
                         .warning(
-                            "what waits for \(names) could not be made due, though the reload says that it is: it waits "
-                                + "for its former time, unless posthouse retry makes it due: \(error)"))
+                            "the reload reported deliveries to \(names) as due, but they could not be made due; they "
+                                + "keep their next attempt time (posthouse retry makes them due): \(error)"))
                 }
                 // The pool logs that the database is out of reach.
                 if error.isRetryable { report(error, doing: what) }

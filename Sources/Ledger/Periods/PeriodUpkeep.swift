@@ -79,9 +79,9 @@ extension Upkeep {
             case .tooMuchIsNeeded:
                 observe(
                     .warning(
-                        "webhooks are kept beyond [retention] events: of one period, more than \(keptMax) or "
-                            + "\(Self.keptBytesMax >> 20) MiB wait to be delivered or are dead letters (posthouse status); "
-                            + "deliver or discard them: posthouse discard, then discard --dead"))
+                        "webhooks are kept beyond [retention] events: in one partition, more than \(keptMax) events or "
+                            + "\(Self.keptBytesMax >> 20) MiB are still waiting or are dead letters (posthouse "
+                            + "status); deliver or discard them: posthouse discard, then discard --dead"))
             }
             // The rows kept of a later one would lie on both sides of it.
             guard result == .dropped else { return }

@@ -43,7 +43,7 @@ extension Queue {
             if claimed.orphans > 0 {
                 observe(
                     .warning(
-                        "\(claimed.orphans) deliveries were of messages that were erased or pruned, and are gone, too"
+                        "\(claimed.orphans) deliveries were removed, because their messages are erased or pruned"
                     ))
             }
             return (claimed.deliveries, claimed.isDrained)

@@ -40,7 +40,7 @@ struct AccessHolders {
 
     private func isConcerned(_ holder: Holder, _ purchase: Identifier, now: Bool) -> Bool {
         guard let row = plan.purchases[purchase] else { return now }
-        // Of whom nothing is known with a purchase that is, the row may have said so.
+        // If the purchase is known but this holder's access is not, an older row may have granted it.
         let before = row.known.entries[holder].map(\.access.isActive) ?? !row.isNew
         return now || before
     }

@@ -18,7 +18,7 @@ struct KnownTokens {
         }
     }
 
-    /// How far a stated time may lie ahead of the database's: of a later one nothing could be newer for long.
+    /// How far a stated time may be ahead of the database's. A later one would outrank all newer statements until then.
     private static let aheadMaxMilliseconds: Int64 = 10_000
 
     private var rows: [Key: KnownToken] = [:]

@@ -41,8 +41,8 @@ enum PurchaseEnds {
 struct EndWrite {
     /// Ascending.
     let rows: [PurchaseEnds.Row]
-    /// Known purchases that somebody got: their end may have been deleted while nobody had them, and a login states
-    /// none, and what gives them back another than the newest.
+    /// Existing purchases that have a holder again. Their end may have been deleted meanwhile, and the event that
+    /// returns them may state no end, or not the newest.
     let regained: [Identifier]
 
     /// - Parameter entitlements: the rows that the plan writes.

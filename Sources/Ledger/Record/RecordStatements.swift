@@ -76,7 +76,7 @@ enum RecordStatements {
         RETURNING key, (SELECT digest FROM w WHERE w.key = i.key LIMIT 1)
         """, row: Differing.init)
 
-    /// Those of the keys that a message has. While a unique index was over them, an insert said so.
+    /// Those of the keys that messages have. No unique index covers the keys, so an insert does not detect this.
     static let messagesKept = Statement<[Identifier], Identifier>(
         "record_messages_kept",
         """

@@ -124,7 +124,7 @@ package struct Repair: Sendable {
             key: row.key, wasReadable: stored != nil)
         guard let rules else {
             report.verdict = .impossible(
-                "the configuration has no source \(source); give it back its name, then try again")
+                "the configuration has no source \(source); restore that name, then try again")
             return report
         }
         if let moving = try moving(row, stored, on: session) {

@@ -87,7 +87,7 @@ private struct CountedNames {
     private func counts(_ name: HolderName) -> Bool {
         switch name.kind {
         case .gain: true
-        // Of whom a former holder's late loss is about, the purchase was not any more.
+        // A late loss counts only if its holder was the last one named.
         case .loss: last.map { $0.holder == name.holder } ?? true
         case .naming: last.map { $0.kind == .naming } ?? true
         case .said: isNewAccount(name.holder)

@@ -8,8 +8,8 @@ struct TransferEvidence {
     private var shown: [Timeline.Transfer] = []
     /// The pairs of which a restore shows a transfer.
     private var restored: Set<Timeline.Pair> = []
-    /// What is new of pairs of which a restore shows or showed a transfer: that may be announced already, or be counted
-    /// with one of a restore, so that no announcement says when it happened.
+    /// New transfers of pairs for which a restore shows or showed one. They may be announced already or counted with
+    /// the restore's, so no announcement dates them.
     private(set) var added: [Timeline.Transfer] = []
 
     /// Nothing is known.

@@ -166,7 +166,7 @@ package final class Dispatcher: Sendable {
     /// Releases acknowledgements that wait for an integration.
     private func confirm() async {
         await dispatchBuffer.confirmations.run { [self] waiting in
-            await attempt("looking for what others have delivered") { try await queue.unsettled(waiting) }
+            await attempt("reading deliveries settled by other daemons") { try await queue.unsettled(waiting) }
         }
     }
 
@@ -175,8 +175,8 @@ package final class Dispatcher: Sendable {
         await attempt("taking over deliveries of expired leases") { try await queue.expireLeases() }
         let running = lanes.all
         let readAt = NIODeadline.now()
-        guard let pauses = await attempt("looking for pauses", { try await queue.pauses() }),
-            let breakers = await attempt("looking for open breakers", { try await queue.readBreakers() })
+        guard let pauses = await attempt("reading pauses", { try await queue.pauses() }),
+            let breakers = await attempt("reading open breakers", { try await queue.readBreakers() })
         else { return }
         for bound in running {
             let pause = pauses[bound.route.row]
@@ -195,7 +195,7 @@ package final class Dispatcher: Sendable {
             }
         }
         let rows = running.map(\.route.row).filter { pauses[$0] == nil }
-        guard let due = await attempt("looking for what is due", { try await queue.lanesWithDue(rows) })
+        guard let due = await attempt("reading due deliveries", { try await queue.lanesWithDue(rows) })
         else { return }
         lanes.forEach { lane in
             if due.contains(lane.route.row) { lane.expectBacklog() } else { lane.pump() }

@@ -228,7 +228,7 @@ final class Lane {
             await calls.begin()
             defer { calls.end() }
             var first: NIODeadline?
-            let what = "keeping to the rate of \(route.integration.name)"
+            let what = "reserving rate slots for \(route.integration.name)"
             do {
                 let slot = try await queue.reserveSlots(
                     route.row, count: wanted.count, interval: .nanoseconds(interval.nanoseconds),

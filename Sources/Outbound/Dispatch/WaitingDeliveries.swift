@@ -3,7 +3,7 @@ import Vocabulary
 
 /// Deliveries of one lane that wait for their attempt: those just recorded, and those claimed from the table (retries,
 /// the backlog, reclaimed ones), each in order of arrival. While both wait, every `claimedTurn`th start is a claimed
-/// one, so that a stream of new messages does not hold up the others for ever.
+/// one, so that a stream of new messages does not hold up the others indefinitely.
 struct WaitingDeliveries {
     /// A claimed delivery costs three times as much as one that never left memory, so claimed ones get a share, not
     /// half.

@@ -87,7 +87,7 @@ struct AddSecret: AsyncParsableCommand {
             let secret = try SecretText.read(bytes)
             if let problem = SigningKeyText.problem(of: secret) {
                 Terminal.printToStandardError(
-                    "posthouse: this is no secret for an integration: it \(problem.text); stored as it is", .warning)
+                    "posthouse: this is not a secret for an integration: it \(problem.text); stored as it is", .warning)
             }
             return secret
         } catch {

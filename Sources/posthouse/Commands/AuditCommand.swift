@@ -8,15 +8,16 @@ import Vocabulary
 
 struct AuditCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "audit", abstract: "Prove that every stored message reached everybody it was for.",
+        commandName: "audit",
+        abstract: "Check that every stored message has an outcome at each integration it was for.",
         discussion: """
             For each stored message and each integration that it was for when it came: delivered, waiting, dead, \
             discarded or erased. Anything else is listed, with what to do, and it exits 1. Whom a message was for is \
             what was recorded with it, not what the configuration says today.
 
             What became of a message is known for as long as attempts are kept ([retention] attempts): older ones, and \
-            those from before Posthouse recorded whom a message was for, are counted as unprovable. Daemons may run \
-            meanwhile: it reads in short steps, rests as long as each took, and writes nothing.
+            those from before Posthouse recorded whom a message was for, cannot be checked and are only counted. \
+            Daemons may run meanwhile: it reads in short steps, rests as long as each took, and writes nothing.
             """)
 
     @OptionGroup var file: ConfigurationOption
@@ -72,10 +73,10 @@ private enum AuditText {
         lines.append("\(coverage.messages) messages" + (answers.isEmpty ? "" : ": \(answers)"))
         if coverage.older > 0 {
             let end = audit.knownFrom.map { " (\($0.toTheSecond))" } ?? ""
-            lines.append("\(coverage.older) unprovable: older than the attempts that are kept\(end)")
+            lines.append("\(coverage.older) cannot be checked: older than the kept attempts\(end)")
         }
         if coverage.unnoted > 0 {
-            lines.append("\(coverage.unnoted) unprovable: it was not noted whom they were for")
+            lines.append("\(coverage.unnoted) cannot be checked: their integrations were not recorded")
         }
         lines.append(audit.found == 0 ? "nothing is missing" : "\(audit.found) findings")
         return lines.joined(separator: "\n")
@@ -93,8 +94,8 @@ private enum AuditText {
 
     private static func explanation(of finding: AuditFinding) -> String {
         switch finding.kind {
-        case .unanswered: "nothing says what became of it"
-        case .lost: "it was tried, and is neither delivered nor dead, nor does it wait"
+        case .unanswered: "no outcome is recorded"
+        case .lost: "it was attempted, and is not delivered, dead or waiting"
         case .noDeadLetter: "it was given up, and its dead letter is gone"
         case .noMessage: "its message is gone"
         case .noEvent: "its webhook is gone, without which it cannot be sent"
@@ -102,7 +103,7 @@ private enum AuditText {
         case .noIntegration: "the database does not know the integration"
         case .twice: "it waits twice, or waits and is a dead letter"
         case .neverDue: "it waits for a time that no schedule reaches"
-        case .leaseWithoutEnd: "it is leased by a daemon whose lease does not end"
+        case .leaseWithoutEnd: "its lease has no end"
         case .noAttempt: "attempts that it counts are gone"
         case .noLastAttempt: "the attempt that gave it up is gone"
         case .noTable: "it is gone, with all that was in it"

@@ -7,7 +7,7 @@ import Vocabulary
 
 struct BackfillCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "backfill", abstract: "Give an integration the messages from before it was there.",
+        commandName: "backfill", abstract: "Queue older messages for an integration that was added later.",
         discussion: """
             Everything of that time that it selects (events, sources, environments, where) and that was never meant \
             for it, and what was meant for it and is missing (posthouse audit). Run the daemon with the integration \
@@ -21,9 +21,9 @@ struct BackfillCommand: AsyncParsableCommand {
     @OptionGroup var file: ConfigurationOption
     @OptionGroup var output: OutputOption
     @Argument(help: "The name of the integration.", completion: NameCompletion.integrations) var name: String
-    @Option(help: .init("From when on: \(TimeArgument.help)", valueName: "time")) var since: TimeArgument
-    @Option(help: .init("Until when, as --since.", valueName: "time")) var until: TimeArgument?
-    @Flag(help: "Only say how many it would be.") var dryRun = false
+    @Option(help: .init("Start time: \(TimeArgument.help)", valueName: "time")) var since: TimeArgument
+    @Option(help: .init("End time, in the same forms as --since.", valueName: "time")) var until: TimeArgument?
+    @Flag(help: "Print only how many messages would be affected; change nothing.") var dryRun = false
 
     func validate() throws { try TimeArgument.validate(since: since, until: until) }
 

@@ -26,7 +26,7 @@ struct DiscardCommand: AsyncParsableCommand {
     @Flag(help: "Delete its dead letters, for good.") var dead = false
     @Option(help: .init("With --dead: only what was given up before: \(TimeArgument.help)", valueName: "time"))
     var before: TimeArgument?
-    @Flag(help: "Only say how many it would be.") var dryRun = false
+    @Flag(help: "Print only how many messages would be affected; change nothing.") var dryRun = false
 
     func validate() throws {
         guard dead || before == nil else { throw ValidationError("--before goes with --dead") }
@@ -98,7 +98,7 @@ struct DiscardCommand: AsyncParsableCommand {
         }
         let (verb, pronoun) = left == 1 ? ("is", "it") : ("are", "them")
         let inHand =
-            left == 0 ? "" : "; \(left) \(verb) in a daemon's hands (posthouse pause \(name) gives \(pronoun) back)"
+            left == 0 ? "" : "; \(left) \(verb) leased by a daemon (posthouse pause \(name) releases \(pronoun))"
         Terminal.print(
             dryRun
                 ? "\(all - left) would be given up for \(name)\(inHand)"

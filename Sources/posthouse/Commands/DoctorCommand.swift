@@ -6,7 +6,7 @@ import Vocabulary
 
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "doctor", abstract: "Look at everything that Posthouse needs, and say what to do.",
+        commandName: "doctor", abstract: "Check everything Posthouse needs, and say what to do.",
         discussion: """
             One page: the configuration, the unit and its drop-ins, credentials, whether the daemon's user can read the \
             configuration, the socket, the disk, the database with clock, privileges, settings, deliveries and largest \

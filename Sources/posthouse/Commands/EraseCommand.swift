@@ -28,7 +28,7 @@ struct EraseCommand: AsyncParsableCommand {
     @Option(help: "The user, with the anonymous ids that are known to be it.") var user: String?
     @Option(help: "One anonymous user.") var anonymous: String?
     @Option(help: "Only of this source.", completion: NameCompletion.sources) var source: String?
-    @Flag(help: "Only say what it would be.") var dryRun = false
+    @Flag(help: "Print only what would be erased; change nothing.") var dryRun = false
 
     func validate() throws {
         guard (user == nil) != (anonymous == nil) else {
@@ -77,8 +77,8 @@ struct EraseCommand: AsyncParsableCommand {
                 }).joined(separator: ", also with ")
             if done.inHand > 0, !dryRun {
                 throw OperatorError(
-                    "\(done.inHand) deliveries are still in a daemon's hands: pause their integration if they stay; \(again)"
-                )
+                    "\(done.inHand) deliveries are still leased by a daemon: pause their integration if they stay; "
+                        + again)
             }
             if done.isMoving {
                 throw OperatorError(
@@ -87,7 +87,7 @@ struct EraseCommand: AsyncParsableCommand {
             }
             if done.isOvertaken { throw OperatorError("webhooks of this person keep coming: \(again)") }
             if let left, left.total > 0 {
-                throw OperatorError("\(left.total) places name it again: something came meanwhile; \(again)")
+                throw OperatorError("the id was stored again in \(left.total) places since; \(again)")
             }
             if !dryRun { try Self.requireEmptySpool(configuration, of: file.path, again) }
         }

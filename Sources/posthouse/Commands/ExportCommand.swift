@@ -6,7 +6,7 @@ import Vocabulary
 
 struct ExportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "export", abstract: "Write who has what, as lines that posthouse import reads.",
+        commandName: "export", abstract: "Write purchases and their holders, as lines that posthouse import reads.",
         discussion: """
             One JSON object a line, on standard output: who has each purchase and since when, all that the ledger \
             knows of who had it, its transactions and offers, which user each anonymous id is, and what late webhooks \

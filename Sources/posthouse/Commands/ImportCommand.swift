@@ -7,7 +7,7 @@ import Vocabulary
 
 struct ImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "import", abstract: "Record who has what, as another platform or an export says it.",
+        commandName: "import", abstract: "Record purchases and their holders from another platform or an export.",
         discussion: """
             One JSON object a line; posthouse-operate(7), "Moving from another platform", has its members. Lines are \
             recorded like webhooks, in batches, while daemons run: the newest statement counts, whichever came first, \
@@ -23,7 +23,7 @@ struct ImportCommand: AsyncParsableCommand {
     @OptionGroup var output: OutputOption
     @Argument(help: "The source whose lines are recorded.", completion: NameCompletion.sources) var source: String
     @Argument(help: .init("The file; - is standard input.", valueName: "file"), completion: .file()) var path: String
-    @Flag(help: "Only say what is new, the same, and different.") var dryRun = false
+    @Flag(help: "Print only what is new, the same, and different; record nothing.") var dryRun = false
     @Option(
         help: .init("With --dry-run: write the different ones there, each with what is known.", valueName: "file"),
         completion: .file())

@@ -29,21 +29,21 @@ struct ListenCommand: AsyncParsableCommand {
     var secretFile: String
     @Flag(help: "Print each delivery as one JSON object.") var json = false
     @Option(help: "Answer this status, 300 to 599, to requests whose signature holds.") var fail: Int?
-    @Option(help: "Answer them so much later: 250ms, 5s, up to 10m.") var delay: String?
-    @Option(help: "Do so to this share of them, evenly spread: 0.2 is every fifth. Left out: to all.")
+    @Option(help: "Delay those answers by: 250ms, 5s, up to 10m.") var delay: String?
+    @Option(help: "Share of requests that --fail and --delay apply to; 0.2 is every fifth; default: all.")
     var share: Double?
 
     func validate() throws {
         _ = try address()
         if let fail, !DeliberateFailures.statuses.contains(fail) {
-            throw ValidationError("--fail \(fail) is no failure; it is a status from 300 to 599")
+            throw ValidationError("--fail \(fail) is not a failure; it is a status from 300 to 599")
         }
         if let delay, wait == nil {
-            throw ValidationError("--delay \(delay) is no duration from 1ms to 10m; write 250ms, 5s or 2m")
+            throw ValidationError("--delay \(delay) is not a duration from 1ms to 10m; write 250ms, 5s or 2m")
         }
         if let share {
             guard share > 0, share <= 1 else {
-                throw ValidationError("--share \(share) is no share; it lies above 0, up to 1")
+                throw ValidationError("--share \(share) is not a share; it lies above 0, up to 1")
             }
             guard fail != nil || delay != nil else {
                 throw ValidationError("--share says how many requests --fail or --delay is for; give one of them")

@@ -118,7 +118,7 @@ struct ListenReceiver: IncomingHandler {
     /// The line of a message: type, message id, holder, and for a transfer both sides; in either format.
     private func line(_ id: String, _ body: [UInt8]) -> String {
         guard let top = try? JSONScan.topObject(body, depthMax: Limits.jsonDepthMax) else {
-            return "verified \(id) (\(body.count) bytes that are no JSON object)"
+            return "verified \(id) (\(body.count) bytes that are not a JSON object)"
         }
         let data = (try? top.object("data")) ?? top
         let type = (try? top.string("type")) ?? (try? top.string("event_name")) ?? "?"
@@ -142,7 +142,7 @@ struct ListenReceiver: IncomingHandler {
 extension StandardWebhooksVerifier.Refusal {
     fileprivate var text: String {
         switch self {
-        case .unreadableTimestamp: "the header webhook-timestamp is missing, or is no number of seconds since 1970"
+        case .unreadableTimestamp: "the header webhook-timestamp is missing, or is not a number of seconds since 1970"
         case .tooOld: "the time in webhook-timestamp is too long ago"
         case .tooNew: "the time in webhook-timestamp is too far ahead"
         case .wrongSignature: "webhook-signature is missing, or of another secret, id, time or body"

@@ -19,7 +19,7 @@ struct MigrateCommand: AsyncParsableCommand {
     @OptionGroup var file: ConfigurationOption
     @OptionGroup var output: OutputOption
     @Flag(help: "Move everything of the private cluster into the database.") var fromEmbedded = false
-    @Flag(help: "With --from-embedded: only say what it would be.") var dryRun = false
+    @Flag(help: "With --from-embedded: print only what would be moved; change nothing.") var dryRun = false
 
     func validate() throws {
         guard fromEmbedded || !dryRun else { throw ValidationError("--dry-run goes with --from-embedded") }

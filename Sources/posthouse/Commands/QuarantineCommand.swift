@@ -149,7 +149,7 @@ struct DiscardQuarantine: AsyncParsableCommand {
     @OptionGroup var output: OutputOption
     @Argument(help: "Their ids, as the list has them.") var ids: [Int64] = []
     @Flag(help: "All that is in quarantine.") var all = false
-    @Flag(help: "Only say which it would be.") var dryRun = false
+    @Flag(help: "Print only which would be discarded; change nothing.") var dryRun = false
 
     func validate() throws {
         guard ids.isEmpty == all else { throw ValidationError("say which: their ids, or --all") }

@@ -96,13 +96,12 @@ struct QuarantineRetry {
         guard let kept = try await Quarantine.body(id, in: pool) else { return .vanished }
         let row = kept.row
         guard let source = configuration.sources.first(where: { $0.name.utf8.elementsEqual(row.source.utf8) }) else {
-            return .stillQuarantined(
-                reason: "the configuration has no source \(row.source); give it back its name, then try again")
+            return .stillQuarantined(reason: "the configuration has no source \(row.source); restore that name, then try again")
         }
         if let line = ImportLine.setAside(row, kept.body) {
             if let fault = line.fault(at: ThisProcess.now()) { return .stillQuarantined(reason: fault) }
             return try await record(id, line.event, isLine: true)
-                ?? .stillQuarantined(reason: "what is known of its purchase does not fit it")
+                ?? .stillQuarantined(reason: "it contradicts what is stored about its purchase")
         }
         // What was answered before may not fit any more what is known of its token: then it is asked about anew, once.
         let answers: [[UInt8]?] = kept.answer == nil ? [nil] : [kept.answer, nil]

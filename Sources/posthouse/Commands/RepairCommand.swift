@@ -32,7 +32,7 @@ struct RepairCommand: AsyncParsableCommand {
     var purchase: String?
     @Flag(help: "Check every purchase, repair those that need it.") var all = false
     @Option(help: "Only of this source.", completion: NameCompletion.sources) var source: String?
-    @Flag(help: "Only say what would change.") var dryRun = false
+    @Flag(help: "Print only what would change; change nothing.") var dryRun = false
 
     func validate() throws {
         guard (purchase == nil) == all else { throw ValidationError("say which: a PURCHASE, or --all") }

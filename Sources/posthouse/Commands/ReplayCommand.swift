@@ -35,7 +35,7 @@ struct ReplayCommand: AsyncParsableCommand {
         help: "Only types that match, as * and ? in [[integration]] events.", completion: NameCompletion.types)
     var event: String?
     @Option(help: "Only what is dead, or what was delivered (accepted, in the journal).") var outcome: Outcome?
-    @Flag(help: "Only say how many it would be.") var dryRun = false
+    @Flag(help: "Print only how many messages would be affected; change nothing.") var dryRun = false
 
     func validate() throws {
         guard message != nil || integration != nil || since != nil || event != nil || outcome != nil else {
@@ -43,7 +43,7 @@ struct ReplayCommand: AsyncParsableCommand {
                 "say what to replay: --message, --integration, --since, --event or --outcome (try it with --dry-run)")
         }
         if let message, Identifier(written: message) == nil {
-            throw ValidationError("--message \(message) is no message id: msg_ and 32 hex digits")
+            throw ValidationError("--message \(message) is not a message id: msg_ and 32 hex digits")
         }
         try TimeArgument.validate(since: since, until: until)
     }

@@ -25,7 +25,7 @@ struct RetryCommand: AsyncParsableCommand {
             throw ValidationError("say what to try: the name of an integration, or --message")
         }
         if let message, Identifier(written: message) == nil {
-            throw ValidationError("--message \(message) is no message id: msg_ and 32 hex digits")
+            throw ValidationError("--message \(message) is not a message id: msg_ and 32 hex digits")
         }
     }
 

@@ -17,7 +17,7 @@ struct SecretCommand: AsyncParsableCommand {
 
 /// The options that say where secrets are.
 struct SecretLocationOptions: ParsableArguments {
-    @Option(help: "A directory for files that the daemon reads itself; left out: the unit's credentials, as root.")
+    @Option(help: "A directory for files that the daemon reads itself; default: the unit's credentials, as root.")
     var directory: String?
     @Option(help: "The service of systemd that gets the credentials.") var unit = "posthouse"
 

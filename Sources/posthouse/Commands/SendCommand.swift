@@ -42,18 +42,18 @@ struct SendCommand: AsyncParsableCommand {
         }.joined(separator: "\n")
     }
 
-    @Option(help: "Where to: http(s)://HOST/ingest/NAME; with --print not needed.") var url: String?
+    @Option(help: "The URL: http(s)://HOST/ingest/NAME; with --print not needed.") var url: String?
     @Option(help: "A file with the source's secret; without it the webhook is not signed.", completion: .file())
     var secretFile: String?
     @Option(
         help: "For kinds that sign with certificates: their directory; they are made if there are none.",
         completion: .directory)
     var chain: String?
-    @Option(help: "With --chain: the bundle id of the app; left out: com.example.app.") var bundleID: String?
-    @Option(help: "The kind of source to speak as.", completion: NameCompletion.kinds)
+    @Option(help: "With --chain: the bundle id of the app; default: com.example.app.") var bundleID: String?
+    @Option(help: "The kind of source to imitate.", completion: NameCompletion.kinds)
     var kind: String = SourceKind.usual.rawValue
     @Option(
-        help: "How it proves itself: signature or token; left out: as the kind usually does.",
+        help: "How it proves itself: signature or token; default: as the kind usually does.",
         completion: NameCompletion.authentications)
     var auth: String?
     @Option(help: "The platform's name of the event; any name is sent.", completion: NameCompletion.events)
@@ -63,10 +63,10 @@ struct SendCommand: AsyncParsableCommand {
     @Option(help: "For transfer events: the user on the other side, as above.") var counterpartUser: String?
     @Option(help: "For transfer events: the anonymous user on the other side, as above.")
     var counterpartAnonymous: String?
-    @Option(help: "The store_transaction_id; left out: one is made up.") var transaction: String?
-    @Option(help: "The platform's id of the purchase (subs_…, otp_…); left out: one is made up.") var purchase: String?
-    @Option(help: "Event time in milliseconds since 1970; left out: now.") var atMs: Int64?
-    @Option(help: "The platform's event id; left out: one is made up; \"none\": no id, as older versions.")
+    @Option(help: "The store_transaction_id; default: generated.") var transaction: String?
+    @Option(help: "The platform's id of the purchase (subs_…, otp_…); default: generated.") var purchase: String?
+    @Option(help: "Event time in milliseconds since 1970; default: now.") var atMs: Int64?
+    @Option(help: "The platform's event id; default: generated; \"none\": no id, as older versions.")
     var eventID: String?
     @Option(help: "The environment.") var environment = "PRODUCTION"
     @Flag(help: "Print the body instead of sending it.") var print = false

@@ -90,7 +90,7 @@ struct ShowSpool: AsyncParsableCommand {
             let directory = configuration.spool.directory
             let parts = name.split(separator: "/", omittingEmptySubsequences: false)
             guard parts.count == 2, !parts.contains(where: { $0.isEmpty || $0 == "." || $0 == ".." }) else {
-                throw OperatorError("\(name) is no file of the spool; posthouse spool lists them")
+                throw OperatorError("\(name) is not a file of the spool; posthouse spool lists them")
             }
             let bytes: [UInt8]
             do throws(DurableFile.Failure) {
@@ -274,7 +274,7 @@ struct RecordSpool: AsyncParsableCommand {
     ) async throws -> Recorded {
         let sources = retry.configuration.sources
         guard let source = sources.first(where: { $0.name.utf8.elementsEqual(webhook.source.utf8) }) else {
-            let reason = "the configuration has no source \(webhook.source); give it back its name, then try again"
+            let reason = "the configuration has no source \(webhook.source); restore that name, then try again"
             return Recorded(file: file.relativePath, result: "kept", explanation: reason, isGone: false)
         }
         // With the id: cut off behind this, it is in quarantine and in the spool, and must be one event all the same.

@@ -149,7 +149,8 @@ struct StatusText {
     private var summary: String {
         let daemons =
             switch status.daemons.count {
-            case 0: "no daemon is running: nothing is taken in or delivered (systemctl start posthouse)"
+            case 0:
+                "no daemon is running: no webhook is accepted and nothing is delivered (systemctl start posthouse)"
             case 1: "1 daemon is running, since \(status.daemons[0].startedAt.toTheSecond)"
             default: "\(status.daemons.count) daemons are running"
             }

@@ -9,7 +9,7 @@ import Vocabulary
 struct TraceCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "trace",
-        abstract: "Show the whole way of a transaction, an event, a message, a transfer or a holder.",
+        abstract: "Show everything stored about a transaction, an event, a message, a transfer or a holder.",
         discussion: """
             The webhooks, what they caused, every attempt at each receiver, and who has access now. ID may be any of \
             these; an option says which it is, where that is not clear. Of more than \(Trace.webhooksMax) webhooks \
