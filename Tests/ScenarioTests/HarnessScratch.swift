@@ -56,6 +56,7 @@ final class Guardian: Sendable {
             directories=
             while read -r directory; do directories="$directories $directory"; done
             for directory in $directories; do
+              [ -e "$directory" ] || continue
               for process in /proc/[0-9]*; do
                 if grep -qsF "$directory" "$process/cmdline"; then kill -9 "${process#/proc/}"; fi
               done

@@ -295,12 +295,17 @@ extension [ErasedID] {
 extension PurchaseState {
     /// Everybody named in the state.
     var holders: Set<Holder> {
-        let holders = Set(
-            facts.map(\.holder) + natives.flatMap { [$0.from, $0.to] } + registers.map(\.holder)
-                + announced.flatMap { [$0.from, $0.to] } + moves.flatMap { [$0.to] + ($0.from.map { [$0] } ?? []) }
-                + earlier.map(\.holder) + own.map(\.holder) + nameless.map(\.holder)
-                + names.flatMap { [$0.holder] + ($0.about.map { [$0] } ?? []) })
-        return holders.union(plans.map(\.holder))
+        var holders = Set(facts.map(\.holder))
+        for pair in natives { holders.formUnion([pair.from, pair.to]) }
+        holders.formUnion(registers.map(\.holder))
+        for pair in announced { holders.formUnion([pair.from, pair.to]) }
+        for move in moves { holders.formUnion([move.from, move.to].compactMap(\.self)) }
+        holders.formUnion(earlier.map(\.holder))
+        holders.formUnion(own.map(\.holder))
+        holders.formUnion(nameless.map(\.holder))
+        for name in names { holders.formUnion([name.holder, name.about].compactMap(\.self)) }
+        holders.formUnion(plans.map(\.holder))
+        return holders
     }
 
     /// Returns the same state with holders whom nobody knows: who held the purchase in between still decides who holds
