@@ -131,9 +131,10 @@ class Program:
             for other in ["HTTPServer", "HTTPClient", "Inbound", "Outbound", "Configuration"]:
                 arguments += c_arguments(self.libraries.compile_arguments(other))
         compiler, *rest = arguments
+        # Said to the frontend: with its own -Onone the driver would make two objects of one name.
+        optimisation = ["-O", *(["-Xfrontend", "-Onone"] if module in UNOPTIMISED else [])]
         return [
-            compiler, "-module-name", module, "-I", str(self.out), *rest, "-Onone" if module in UNOPTIMISED else "-O",
-            "-whole-module-optimization",
+            compiler, "-module-name", module, "-I", str(self.out), *rest, *optimisation, "-whole-module-optimization",
             *self._sanitizers(), "-module-cache-path", str(self.out / "ModuleCache"), "-emit-module-path",
             str(self.out / f"{module}.swiftmodule"), *output, *map(str, sources(module, self.libraries)),
         ]  # fmt: skip
