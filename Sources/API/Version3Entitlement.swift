@@ -66,10 +66,12 @@ extension Version3Entitlement.Product {
             subscription = nil
             return
         }
+        // The status may be older than the event that ended access, or be that of another holder.
+        let isGranted = held.isActive || held.isOverdue
         let renewState =
             switch held.newestTransaction?.status {
             case "IN_GRACE_PERIOD", "ON_HOLD", "UNPAID": "billing_issue"
-            case "AUTO_RENEWING": "will_renew"
+            case "AUTO_RENEWING": isGranted ? "will_renew" : "canceled"
             case nil: held.isActive ? "will_renew" : "canceled"
             default: "canceled"
             }

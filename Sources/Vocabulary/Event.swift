@@ -84,7 +84,8 @@ package struct Event: Sendable {
     /// asked.
     package let asOf: Timestamp
     /// Whether what it says of its transaction yields to what any other event says of it: the vendor repeats what was
-    /// bought, and leaves out what has changed since, or names the transaction alone.
+    /// bought, and leaves out what has changed since, names the transaction alone, or speaks of a plan or a holder that
+    /// the purchase may have left.
     package let yieldsTransaction: Bool
     /// The time of what it states of its transaction: before that of any other event, if it yields.
     package var transactionAsOf: Timestamp { yieldsTransaction ? Self.yieldedTransaction : asOf }

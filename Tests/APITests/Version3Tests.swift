@@ -363,18 +363,20 @@ struct Version3Tests {
             let install = Holder.anonymous("A")
             func event(
                 _ purchase: String, _ product: String, _ status: String?, _ offer: String, isOneTime: Bool = false,
-                until: Timestamp? = farAway, kind: Fact.Kind = .gain
+                until: Timestamp? = farAway, kind: Fact.Kind = .gain, at time: Timestamp = at(0)
             ) -> Event {
                 .stating(
-                    of: install, kind: kind, purchase: purchase, product: product, source: "shared", until: until,
-                    status: status, offerType: offer, isOneTime: isOneTime)
+                    of: install, kind: kind, at: time, purchase: purchase, product: product, source: "shared",
+                    until: until, status: status, offerType: offer, isOneTime: isOneTime)
             }
             await service.record(
                 event("p1", "trial", "AUTO_RENEWING", "FREE_TRIAL"),
                 event("p2", "intro", "IN_GRACE_PERIOD", "INTRO_OFFER"),
                 event("p3", "plain", "AUTO_RENEWING_CANCELED", "NONE"),
                 event("p4", "themes", nil, "NONE", isOneTime: true, until: nil),
-                event("p5", "plain", "DEACTIVATED", "NONE", until: at(5), kind: .loss))
+                event("p5", "plain", "DEACTIVATED", "NONE", until: at(5), kind: .loss),
+                event("p6", "lost", "AUTO_RENEWING", "NONE", at: at(-1)),
+                event("p6", "lost", "AUTO_RENEWING", "NONE", kind: .loss))
             let list = await service.get("/v3/users/A/entitlements").data
             let words = list.map { entry -> String in
                 let product = entry["product"] as? [String: Any]
@@ -384,8 +386,8 @@ struct Version3Tests {
             }
             #expect(
                 words.sorted() == [
-                    "intro 1 appstore billing_issue intro", "plain 1 appstore canceled normal",
-                    "themes 1 appstore - -", "trial 1 appstore will_renew trial",
+                    "intro 1 appstore billing_issue intro", "lost 0 appstore canceled normal",
+                    "plain 1 appstore canceled normal", "themes 1 appstore - -", "trial 1 appstore will_renew trial",
                 ])
             #expect(list.allSatisfy { $0["started"] as? Int == 1_704_067_200 })
         }

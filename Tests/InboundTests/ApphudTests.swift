@@ -272,6 +272,22 @@ import Vocabulary
         #expect(event.facts.isEmpty)
     }
 
+    /// Access goes on in grace, of which Apphud states no end: 28 days are the longest.
+    @Test(
+        arguments: [
+            ("billing_issue", "grace", "2024-05-05T07:24:02.123Z", "2024-06-02T07:24:02.123Z"),
+            ("autorenew_disabled", "grace", "2024-05-05T07:00:00.000Z", "2024-06-02T07:00:00.000Z"),
+            ("billing_issue", "grace", "2024-05-05T07:24:02.124Z", "2024-05-05T07:24:02.124Z"),
+            ("billing_issue", "regular", "2024-05-05T07:00:00.000Z", "2024-05-05T07:00:00.000Z"),
+            ("subscription_expired", "grace", "2024-05-05T07:00:00.000Z", "2024-05-05T07:00:00.000Z"),
+        ])
+    func aLineInGraceLastsBehindItsPaidEnd(_ name: String, _ status: String, _ paid: String, _ end: String) throws {
+        let body = ApphudFixtures.named(name).replacing("2024-06-05T07:24:00.000Z", with: paid)
+        let event = try event(Self.line(status, of: body), from: Self.source)
+        #expect(event.transaction?.effectiveNextRenewalAt?.iso8601 == end)
+        #expect(event.facts.map(\.until?.iso8601) == (name == "subscription_expired" ? [end] : []))
+    }
+
     @Test func familySharingIsOfTheEvent() throws {
         let body = BodyEdit.edit(
             ApphudFixtures.started, in: "event", "properties", set: [("family_shared", "true")])

@@ -68,6 +68,8 @@ import Vocabulary
                     kind: .transferred, holder: old, counterpart: .user("user-5"),
                     at: Timestamp(milliseconds: 1_661_335_218_794),
                     until: Timestamp(milliseconds: 1_661_335_464_000)))
+        // It says so of the old holder: the subscription runs for the new one.
+        #expect(event.transaction?.status == "DEACTIVATED" && event.yieldsTransaction)
     }
 
     @Test(arguments: PurchaselyFixtures.names) func everyPublishedShapeIsRead(_ name: String) throws {
@@ -108,6 +110,16 @@ import Vocabulary
     /// The plan that ends may have been left for another one, which an ACTIVATE names.
     @Test(arguments: Purchasely().knownEventNames) func onlyTheEndOfAPlanYieldsTheProduct(_ name: String) throws {
         #expect(try event(body([("event_name", "\"\(name)\"")])).yieldsProduct == (name == "DEACTIVATE"))
+    }
+
+    /// The transaction may be the one by which the purchase goes on, with another plan or another holder.
+    @Test(arguments: Purchasely().knownEventNames)
+    func theEndOfAPlanOrOfAHolderYieldsTheTransactionUnlessItIsTakenBack(_ name: String) throws {
+        let isTransfer = name.hasSuffix("_TRANSFERRED")
+        for status in [nil, "\"AUTO_RENEWING\"", "\"DEACTIVATED\"", "\"REVOKED\""] {
+            let event = try event(body([("event_name", "\"\(name)\""), ("subscription_status", status)]))
+            #expect(event.yieldsTransaction == (isTransfer || name == "DEACTIVATE" && status != "\"REVOKED\""))
+        }
     }
 
     // MARK: Purchase and transaction

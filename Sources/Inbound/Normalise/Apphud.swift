@@ -23,7 +23,7 @@ package struct Apphud: SourceAdapter {
         let user = try fields.requiredObject("user")
         let holder = Holder.user(try user.requiredText("user_id"))
         let occurredAt = try event.requiredTime(.iso8601("created_at"))
-        let statement = try ApphudStatement(name: name, event: event, user: user)
+        let statement = try ApphudStatement(name: name, event: event, user: user, at: occurredAt)
         let environment = statement.environment ?? source.environment
         return Event(
             scope: Scope(
@@ -35,12 +35,12 @@ package struct Apphud: SourceAdapter {
             holder: holder,
             occurredAt: occurredAt,
             // Its receipt names the product of that period.
-            yieldsProduct: statement.isRefundOfPastPeriod(at: occurredAt),
+            yieldsProduct: statement.isRefundOfPastPeriod,
             purchase: try statement.purchase(),
             transaction: try statement.transaction(),
             money: statement.money.json,
             // Without a known environment there are no facts: a test purchase would grant access for good.
-            facts: environment == nil ? [] : statement.facts(of: holder, at: occurredAt),
+            facts: environment == nil ? [] : statement.facts(of: holder),
             body: body)
     }
 

@@ -8,6 +8,7 @@ struct ApphudStatement {
     private let receipt: BodyFields?
     private let properties: BodyFields?
     private let user: BodyFields
+    private let occurredAt: Timestamp
     /// The entry of `user.subscriptions` that the event is about.
     let line: BodyFields?
     /// Spelled as in the shared vocabulary; "" if the body names none.
@@ -17,9 +18,10 @@ struct ApphudStatement {
     /// The line's environment; without one, that on which all lines of the user agree: a build of the app has one.
     let environment: String?
 
-    init(name: String, event: BodyFields, user: BodyFields) throws(Unreadable) {
+    init(name: String, event: BodyFields, user: BodyFields, at occurredAt: Timestamp) throws(Unreadable) {
         self.name = name
         self.user = user
+        self.occurredAt = occurredAt
         meaning = ApphudNames.meaning(of: name)
         receipt = event.object("receipt")
         properties = event.object("properties")
@@ -70,12 +72,12 @@ struct ApphudStatement {
         return original == nil && ofProduct.count == 1 ? ofProduct[0] : nil
     }
 
-    /// Whether a billing issue starts a grace period: the line is in grace then.
-    private var isInGrace: Bool {
-        name == ApphudNames.billingIssue && (try? line?.text("status")) == "grace"
-    }
+    private var isLineInGrace: Bool { (try? line?.text("status")) == "grace" }
 
-    var type: String { isInGrace ? "GRACE_PERIOD_STARTED" : meaning?.type ?? name }
+    /// Whether a billing issue starts a grace period: the line is in grace then.
+    private var startsGrace: Bool { name == ApphudNames.billingIssue && isLineInGrace }
+
+    var type: String { startsGrace ? "GRACE_PERIOD_STARTED" : meaning?.type ?? name }
 
     /// Defines the purchase key: the first transaction of the line (for Google's store the purchase token).
     func purchase() throws(Unreadable) -> Purchase? {
@@ -93,7 +95,7 @@ struct ApphudStatement {
             purchasedAt: receipt?.time(.iso8601("purchased_at")),
             effectiveNextRenewalAt: until,
             offerType: try offer(),
-            status: isInGrace ? SharedVocabulary.Status.inGracePeriod : meaning?.status)
+            status: startsGrace ? SharedVocabulary.Status.inGracePeriod : meaning?.status)
     }
 
     /// Of the receipt, else of the properties: an amount and its currency are of one object. An event about a paywall
@@ -113,8 +115,8 @@ struct ApphudStatement {
     /// One fact. A refund also ends the access of the customer's devices: the purchase may have been made under the id
     /// of one of them, before the app set its user, and nothing else would end it for that one. Any other loss comes
     /// when the end has come that ends it there, too, and would only store ids that no purchase has.
-    func facts(of holder: Holder, at occurredAt: Timestamp) -> [Fact] {
-        guard key != nil, let meaning, let kind = meaning.fact, !isRefundOfPastPeriod(at: occurredAt) else { return [] }
+    func facts(of holder: Holder) -> [Fact] {
+        guard key != nil, let meaning, let kind = meaning.fact, !isRefundOfPastPeriod else { return [] }
         let isFamilyShared = properties?.flag("family_shared") ?? false
         func fact(_ holder: Holder, isAlias: Bool) -> Fact {
             Fact(
@@ -138,14 +140,20 @@ struct ApphudStatement {
 
     /// Whether it refunds a period before the one that is paid now, as the line says: ending access by the name alone
     /// would cut off a paying customer.
-    func isRefundOfPastPeriod(at time: Timestamp) -> Bool {
+    var isRefundOfPastPeriod: Bool {
         guard let meaning, meaning.isRevoked, ApphudNames.purchaseKind(of: name) == .subscription, let until,
             let status = try? line?.text("status")
         else { return false }
-        return until > time && ApphudNames.paying.contains(status)
+        return until > occurredAt && ApphudNames.paying.contains(status)
     }
 
-    private var until: Timestamp? { line?.time(.iso8601("expires_at")) }
+    /// The end of the paid period. A line in grace goes on behind it, and names no other end: `subscription_expired`
+    /// says when grace is over. So its end is the longest that a store has, as with Apple; that of a loss is as stated.
+    private var until: Timestamp? {
+        guard let paid = line?.time(.iso8601("expires_at")) else { return nil }
+        guard isLineInGrace, paid <= occurredAt, meaning?.fact != .loss else { return paid }
+        return paid.advanced(byMilliseconds: Apple.longestGraceMilliseconds)
+    }
 
     /// The offer stated by the event's name, else by the flags of the receipt, else by those of the line.
     private func offer() throws(Unreadable) -> String {

@@ -180,7 +180,7 @@ package struct Apple: SourceAdapter {
 
     /// 28 days, the longest grace period that an app can choose
     /// (developer.apple.com/help/app-store-connect, "Enable Billing Grace Period").
-    private static let longestGraceMilliseconds: Int64 = 28 * 86_400_000
+    static let longestGraceMilliseconds: Int64 = 28 * 86_400_000
 
     private func stated(
         _ transaction: BodyFields, _ details: AppleNames.Details, at time: Timestamp, end: Timestamp?, status: String?

@@ -30,6 +30,7 @@ package struct Purchasely: SourceAdapter {
             // "In case of retry that attribute will still be set with the time at the first try" (Purchasely, "Server
             // Events Attributes").
             isTimeRepeated: true,
+            yieldsTransaction: try yieldsTransaction(fields, eventName: name),
             // A plan that is left for another one ends by a DEACTIVATE, too, often at the very time of the new plan's
             // ACTIVATE (docs.purchasely.com/docs/entitlement-events).
             yieldsProduct: name == PurchaselyNames.deactivate,
@@ -82,6 +83,21 @@ package struct Purchasely: SourceAdapter {
             status: try fields.text("subscription_status"))
     }
 
+    /// Whether what it says of the transaction, its end above all, need not hold for the purchase: it may name that by
+    /// which the purchase goes on, and say of a plan or a holder that was left that it is over. What was taken back
+    /// (REVOKED) is so for all.
+    private func yieldsTransaction(_ fields: BodyFields, eventName: String) throws(Unreadable) -> Bool {
+        switch PurchaselyNames.factKind(of: eventName) {
+        case .loss: try !isRevoked(fields)
+        case .transferred: true
+        case .gain, .received, .naming, .said, .passed, nil: false
+        }
+    }
+
+    private func isRevoked(_ fields: BodyFields) throws(Unreadable) -> Bool {
+        try fields.text("subscription_status") == SharedVocabulary.Status.revoked
+    }
+
     private typealias AmountKeys = (own: String, usd: String, eur: String)
 
     /// What one payment was, VAT included; only TRANSACTION_PROCESSED has them.
@@ -116,7 +132,7 @@ package struct Purchasely: SourceAdapter {
         let fact = Fact(
             kind: kind, holder: holder, counterpart: counterpart, at: occurredAt,
             until: fields.purchaselyTime("effective_next_renewal_at"),
-            isRevoked: try fields.text("subscription_status") == "REVOKED",
+            isRevoked: try isRevoked(fields),
             isFamilyShared: fields.flag("is_family_shared"),
             plan: plan)
         return [fact]
