@@ -4,21 +4,24 @@ import Inbound
 import NIOCore
 import Vocabulary
 
-/// Sends what sources ask of their stores' servers, by the client that delivers. One client for each origin, all on one
-/// event loop: a store's quota allows some fifty requests a second.
+/// Sends what sources ask of their stores' servers, by the client that delivers. One client for each source and origin,
+/// all on one event loop: a store's quota allows some fifty requests a second.
 final class OutgoingClients: Sendable {
-    /// Connections to one origin; further requests wait for one.
+    /// Connections of one source to one origin; further requests wait for one.
     private static let connectionsMax = 16
-    /// Origins that are kept; a configuration names a handful.
-    private static let originsMax = 64
+    /// Origins that are kept; a source has three at most, and a configuration names a handful of sources.
+    private static let originsMax = 256
 
+    /// An origin, as one source asks it.
     private struct Origin: Hashable {
+        let source: String
         let isTLS: Bool
         let host: String
         let port: Int
         let allowsPrivateAddresses: Bool
 
         init(_ request: OutgoingRequest) {
+            source = request.source
             isTLS = request.url.isTLS
             host = request.url.host
             port = request.url.port

@@ -47,9 +47,8 @@ package final class StoreAPIClient: Sendable {
         switch account {
         case .success(let account):
             tokens = AccessTokens(
-                of: account, for: Enrichment.accessScope, allowsPrivateAddresses: settings.allowsPrivateAddresses,
-                clock: clock,
-                send: send)
+                of: account, source: source, for: Enrichment.accessScope,
+                allowsPrivateAddresses: settings.allowsPrivateAddresses, clock: clock, send: send)
             problem = nil
         case .failure(let unusable):
             tokens = nil
@@ -101,7 +100,7 @@ package final class StoreAPIClient: Sendable {
         let url = EndpointURL(isTLS: base.isTLS, host: base.host, port: base.port, target: target)
         let bearer = token.withBytes { HeaderField(name: "authorization", value: Secret(Array("Bearer ".utf8) + $0)) }
         let request = OutgoingRequest(
-            url, allowsPrivateAddresses: settings.allowsPrivateAddresses,
+            url, of: source, allowsPrivateAddresses: settings.allowsPrivateAddresses,
             headers: [bearer, .plain("accept", "application/json")], timeout: left,
             answerBytesMax: Enrichment.answerBytesMax)
         switch await send(request) {
