@@ -56,7 +56,8 @@ final class OutgoingClients: Sendable {
                     head: head, body: [request.body], timeout: request.timeout,
                     answerBytesMax: request.answerBytesMax, keptBytesMax: request.answerBytesMax)
                 try client(for: request).send(sent) { result in
-                    promise.completeWith(result.mapError { OutgoingFailure($0.explanation) as any Error })
+                    promise.completeWith(
+                        result.mapError { OutgoingFailure($0.explanation, isOfServer: $0.isOfServer) as any Error })
                 }
             } catch let failure as OutgoingFailure {
                 promise.fail(failure)
@@ -74,7 +75,8 @@ final class OutgoingClients: Sendable {
                 OutgoingAnswer(
                     status: answer.status, body: answer.isWhole ? answer.body : nil, cacheControl: answer.cacheControl))
         } catch {
-            return .failure(error as? OutgoingFailure ?? OutgoingFailure("cut off by this daemon"))
+            return .failure(
+                error as? OutgoingFailure ?? OutgoingFailure("cut off by this daemon", isOfServer: false))
         }
     }
 
@@ -110,7 +112,7 @@ final class OutgoingClients: Sendable {
     private func client(for request: OutgoingRequest) throws -> EndpointClient {
         let held = clients.value ?? Clients()
         clients.value = held
-        if held.isClosed { throw OutgoingFailure("the daemon is stopping") }
+        if held.isClosed { throw OutgoingFailure("the daemon is stopping", isOfServer: false) }
         let origin = Origin(request)
         if let client = held.byOrigin[origin] { return client }
         // Those of former configurations have nothing under way for long.

@@ -80,7 +80,8 @@ actor AccessTokens {
         switch await send(request) {
         case .success(let given): answer = given
         case .failure(let failure):
-            return .failure(OutgoingFailure("no access token from \(account.tokenURL.shown): \(failure.reason)"))
+            let reason = "no access token from \(account.tokenURL.shown): \(failure.reason)"
+            return .failure(OutgoingFailure(reason, isOfServer: failure.isOfServer))
         }
         guard answer.status == 200 else {
             return .failure(OutgoingFailure("no access token: \(account.tokenURL.shown) answered \(answer.status)"))

@@ -53,8 +53,13 @@ package struct OutgoingAnswer: Sendable {
 /// Why a request brought no answer, for the journal: it names hosts, never a path, a header or a body.
 package struct OutgoingFailure: Error, Sendable, Hashable {
     package let reason: String
+    /// Whether it says something of the server: not where the request never got a connection or was given up here.
+    package let isOfServer: Bool
 
-    package init(_ reason: String) { self.reason = reason }
+    package init(_ reason: String, isOfServer: Bool = true) {
+        self.reason = reason
+        self.isOfServer = isOfServer
+    }
 }
 
 /// Sends a request. Ends within its time-out.
