@@ -48,6 +48,15 @@ package enum RequestFailure: Error, Sendable, Equatable {
         if case .shortage = self { true } else { false }
     }
 
+    /// Whether it says something of the server: not where the request waited for a connection to the end, where this
+    /// machine could open none, or where this daemon gave it up.
+    package var isOfServer: Bool {
+        switch self {
+        case .timedOut(.waiting), .shortage, .cancelled: false
+        default: true
+        }
+    }
+
     /// One line for the journal.
     package var explanation: String {
         switch self {

@@ -4,21 +4,24 @@ import Inbound
 import NIOCore
 import Vocabulary
 
-/// Sends what sources ask of their stores' servers, by the client that delivers. One client for each origin, all on one
-/// event loop: a store's quota allows some fifty requests a second.
+/// Sends what sources ask of their stores' servers, by the client that delivers. One client for each source and origin,
+/// all on one event loop: a store's quota allows some fifty requests a second.
 final class OutgoingClients: Sendable {
-    /// Connections to one origin; further requests wait for one.
+    /// Connections of one source to one origin; further requests wait for one.
     private static let connectionsMax = 16
-    /// Origins that are kept; a configuration names a handful.
-    private static let originsMax = 64
+    /// Origins that are kept; a source has three at most, and a configuration names a handful of sources.
+    private static let originsMax = 256
 
+    /// An origin, as one source asks it.
     private struct Origin: Hashable {
+        let source: String
         let isTLS: Bool
         let host: String
         let port: Int
         let allowsPrivateAddresses: Bool
 
         init(_ request: OutgoingRequest) {
+            source = request.source
             isTLS = request.url.isTLS
             host = request.url.host
             port = request.url.port
@@ -53,7 +56,8 @@ final class OutgoingClients: Sendable {
                     head: head, body: [request.body], timeout: request.timeout,
                     answerBytesMax: request.answerBytesMax, keptBytesMax: request.answerBytesMax)
                 try client(for: request).send(sent) { result in
-                    promise.completeWith(result.mapError { OutgoingFailure($0.explanation) as any Error })
+                    promise.completeWith(
+                        result.mapError { OutgoingFailure($0.explanation, isOfServer: $0.isOfServer) as any Error })
                 }
             } catch let failure as OutgoingFailure {
                 promise.fail(failure)
@@ -71,7 +75,8 @@ final class OutgoingClients: Sendable {
                 OutgoingAnswer(
                     status: answer.status, body: answer.isWhole ? answer.body : nil, cacheControl: answer.cacheControl))
         } catch {
-            return .failure(error as? OutgoingFailure ?? OutgoingFailure("cut off by this daemon"))
+            return .failure(
+                error as? OutgoingFailure ?? OutgoingFailure("cut off by this daemon", isOfServer: false))
         }
     }
 
@@ -107,7 +112,7 @@ final class OutgoingClients: Sendable {
     private func client(for request: OutgoingRequest) throws -> EndpointClient {
         let held = clients.value ?? Clients()
         clients.value = held
-        if held.isClosed { throw OutgoingFailure("the daemon is stopping") }
+        if held.isClosed { throw OutgoingFailure("the daemon is stopping", isOfServer: false) }
         let origin = Origin(request)
         if let client = held.byOrigin[origin] { return client }
         // Those of former configurations have nothing under way for long.

@@ -52,6 +52,32 @@ struct RestoreTests {
         }
     }
 
+    @Test("A login passes on no one-time purchase of a store and nothing that a family shares, a restore after it does")
+    func afterLogin() async throws {
+        try await TestService.run(sources: [.named("shop", kind: .apple)]) { service in
+            func having() async -> [String] {
+                await service.get("/v1/entitlements?active=true&user_id=ada").column("purchase").sorted()
+            }
+            // Without an account token the first transaction is the holder.
+            let ids = ["family", "once"]
+            for id in ids {
+                var bought = Event.stating(
+                    of: .anonymous(id), purchase: id, transaction: id, isOneTime: id == "once")
+                bought.facts = [
+                    Fact(
+                        kind: .gain, holder: .anonymous(id), at: at(0), until: farAway, isFamilyShared: id == "family",
+                        isNamed: false)
+                ]
+                await service.record(bought)
+                let login = await service.post("/v1/users/\(id)/identify?source=shop&app=", #"{"identity":"ada"}"#)
+                #expect(login.status == 200)
+            }
+            #expect(await having() == [])
+            for id in ids { _ = await restore(service, id, id) }
+            #expect(await having() == ids)
+        }
+    }
+
     @Test("It comes after a purchase that is recorded already, also where the platform's clock is ahead of ours")
     func purchaseAhead() async throws {
         try await TestService.run { service in

@@ -107,6 +107,15 @@ import Vocabulary
         }
     }
 
+    @Test("A failure says nothing of the server where the request got no connection, or was given up here")
+    func failuresOfServer() {
+        let ofThisDaemon: [RequestFailure] = [.timedOut(.waiting), .shortage("raise LimitNOFILE="), .cancelled]
+        #expect(ofThisDaemon.allSatisfy { !$0.isOfServer })
+        let stages = RequestStage.allCases.filter { $0 != .waiting }.map { RequestFailure.timedOut($0) }
+        let others: [RequestFailure] = [.connectFailed("refused"), .connectionLost(.head), .malformedAnswer("cut")]
+        #expect((stages + others).allSatisfy(\.isOfServer))
+    }
+
     @Test("The head of a GET names neither a content type nor the length of no body")
     func headOfAGet() throws {
         let head = try RequestHead(

@@ -284,13 +284,38 @@ struct GooglePlayEnrichmentTests {
         #expect(renewed.tokens == [row], "the purchase before it is another one, and goes on by itself")
     }
 
-    @Test("400 with the reason that a subscription is forgotten says the same as 410")
+    @Test("400 with the reason of forgotten subscriptions ends none that the notification says somebody has")
     func forgotten() throws {
         let body = #"{"error":{"code":400,"errors":[{"reason":"failedPrecondition"}]}}"#
         var play = FakePlay([Fixtures.token: (400, body)])
-        let step = try play.run(Fixtures.subscription(13))
-        #expect(step?.kind == "answered 400")
-        let event = try play.event(Fixtures.subscription(13))
+        for push in [
+            Fixtures.subscription(13), Fixtures.subscription(12), Fixtures.subscription(3), Fixtures.voided(),
+        ] {
+            let step = try play.run(push)
+            #expect(step?.kind == "answered 400")
+            let event = try play.event(push)
+            #expect(event.facts.map(\.kind) == [.loss])
+        }
+        for push in [
+            Fixtures.subscription(2), Fixtures.subscription(4), Fixtures.oneTimeProduct(1),
+            Fixtures.voided(refundType: "2"),
+        ] {
+            let step = try play.run(push)
+            #expect(step?.kind == "unusable")
+        }
+        var chain = FakePlay([Self.a: (400, body), Self.b: (200, Fixtures.linked(to: Self.a))])
+        let upgrade = try chain.event(Fixtures.subscription(4, token: Self.b))
+        #expect(upgrade.purchase?.key == Fixtures.name(Self.a) && upgrade.stated.map(\.kind) == [.gain])
+    }
+
+    @Test("A 400 that is stored with a renewal is read as the end that it was recorded as")
+    func storedForgotten() throws {
+        let answer = GooglePlayAnswer.Record(
+            askedAt: Fixtures.askedAt, kind: .subscription, status: 400, purchase: nil, links: [],
+            first: Fixtures.name(), known: nil
+        ).write()
+        let event = try GooglePlay().normalise(
+            Array(Fixtures.subscription(2).utf8), answer: answer, from: googlePlaySource())
         #expect(event.facts.map(\.kind) == [.loss])
     }
 

@@ -120,6 +120,26 @@ struct StoreAPIClientTests {
         #expect(servers.observed.count == 1)
     }
 
+    @Test("Requests that never got a connection here are no failures of the API, whatever they asked for")
+    func withoutConnection() async throws {
+        let waited = OutgoingFailure("timed out while it waited for a free connection", isOfServer: false)
+        let google = FakeServers.google { _ in (200, "") }
+        for isOfToken in [true, false] {
+            let servers = FakeServers { request in
+                (request.method == .post) == isOfToken ? .failure(waited) : google(request)
+            }
+            let client = try StoreRequestFixtures.client(servers, StoodClock())
+            let what =
+                isOfToken
+                ? "no access token from https://oauth2.example.com/…"
+                : "https://publisher.example.com/ has not answered"
+            for _ in 0..<9 { #expect(await Self.ask(client) == .failed(reason: "\(what): \(waited.reason)")) }
+            #expect(servers.observed.isEmpty)
+            servers.answer(google)
+            #expect(await Self.ask(client) == .answered(status: 200, body: []))
+        }
+    }
+
     @Test("A webhook waits for an access token as long as for its answer, and no longer")
     func lateToken() async throws {
         let clock = StoodClock()
@@ -139,10 +159,10 @@ struct StoreAPIClientTests {
         clock.move(to: .seconds(100))
     }
 
-    @Test("At most 256 webhooks wait for it")
+    @Test("At most 64 webhooks wait for it")
     func bounded() throws {
         let client = try StoreRequestFixtures.client(FakeServers(FakeServers.google { _ in (200, "") }), StoodClock())
-        for _ in 0..<256 { #expect(client.begin()) }
+        for _ in 0..<64 { #expect(client.begin()) }
         #expect(!client.begin())
         client.end()
         #expect(client.begin())

@@ -4,6 +4,7 @@ internal import Vocabulary
 /// its end. Whoever comes meanwhile waits for the same answer, or uses the old one as long as it lasts.
 actor AccessTokens {
     private let account: ServiceAccount
+    private let source: String
     private let scope: String
     private let allowsPrivateAddresses: Bool
     private let send: OutgoingRequests
@@ -15,10 +16,11 @@ actor AccessTokens {
     private var lastWaiting = 0
 
     init(
-        of account: ServiceAccount, for scope: String, allowsPrivateAddresses: Bool, clock: StoreRequestClock,
-        send: @escaping OutgoingRequests
+        of account: ServiceAccount, source: String, for scope: String, allowsPrivateAddresses: Bool,
+        clock: StoreRequestClock, send: @escaping OutgoingRequests
     ) {
         self.account = account
+        self.source = source
         self.scope = scope
         self.allowsPrivateAddresses = allowsPrivateAddresses
         self.clock = clock
@@ -71,14 +73,15 @@ actor AccessTokens {
         let form = "grant_type=\(Self.escaped(ServiceAccount.grant))&assertion=\(assertion)"
         let askedAt = clock.elapsed()
         let request = OutgoingRequest(
-            account.tokenURL, method: .post, allowsPrivateAddresses: allowsPrivateAddresses,
+            account.tokenURL, of: source, method: .post, allowsPrivateAddresses: allowsPrivateAddresses,
             headers: [.plain("content-type", "application/x-www-form-urlencoded")], body: Array(form.utf8),
             timeout: StoreRequestLimits.tokenTimeout, answerBytesMax: StoreRequestLimits.tokenAnswerBytesMax)
         let answer: OutgoingAnswer
         switch await send(request) {
         case .success(let given): answer = given
         case .failure(let failure):
-            return .failure(OutgoingFailure("no access token from \(account.tokenURL.shown): \(failure.reason)"))
+            let reason = "no access token from \(account.tokenURL.shown): \(failure.reason)"
+            return .failure(OutgoingFailure(reason, isOfServer: failure.isOfServer))
         }
         guard answer.status == 200 else {
             return .failure(OutgoingFailure("no access token: \(account.tokenURL.shown) answered \(answer.status)"))

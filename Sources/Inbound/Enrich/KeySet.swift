@@ -100,8 +100,9 @@ package final class KeySet: Sendable {
 
     private func fetch(_ url: EndpointURL, allowsPrivateAddresses: Bool) async {
         let request = OutgoingRequest(
-            url, allowsPrivateAddresses: allowsPrivateAddresses, headers: [.plain("accept", "application/json")],
-            timeout: StoreRequestLimits.keysTimeout, answerBytesMax: JSONWebKeys.documentBytesMax)
+            url, of: source, allowsPrivateAddresses: allowsPrivateAddresses,
+            headers: [.plain("accept", "application/json")], timeout: StoreRequestLimits.keysTimeout,
+            answerBytesMax: JSONWebKeys.documentBytesMax)
         let result = await send(request)
         guard !state.withLock({ $0.isStopped }) else { return }
         do throws(OutgoingFailure) {

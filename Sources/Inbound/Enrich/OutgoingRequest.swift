@@ -9,6 +9,8 @@ package struct OutgoingRequest: Sendable {
     }
 
     package let url: EndpointURL
+    /// Whose it is: each source has connections of its own, so that the backlog of one does not hold up the others.
+    package let source: String
     package let method: Method
     /// Whether the server may be at an address inside.
     package let allowsPrivateAddresses: Bool
@@ -20,11 +22,12 @@ package struct OutgoingRequest: Sendable {
     package let answerBytesMax: Int
 
     package init(
-        _ url: EndpointURL, method: Method = .get, allowsPrivateAddresses: Bool, headers: [HeaderField] = [],
-        body: [UInt8] = [], timeout: Duration, answerBytesMax: Int
+        _ url: EndpointURL, of source: String, method: Method = .get, allowsPrivateAddresses: Bool,
+        headers: [HeaderField] = [], body: [UInt8] = [], timeout: Duration, answerBytesMax: Int
     ) {
-        self.method = method
         self.url = url
+        self.source = source
+        self.method = method
         self.allowsPrivateAddresses = allowsPrivateAddresses
         self.headers = headers
         self.body = body
@@ -50,8 +53,13 @@ package struct OutgoingAnswer: Sendable {
 /// Why a request brought no answer, for the journal: it names hosts, never a path, a header or a body.
 package struct OutgoingFailure: Error, Sendable, Hashable {
     package let reason: String
+    /// Whether it says something of the server: not where the request never got a connection or was given up here.
+    package let isOfServer: Bool
 
-    package init(_ reason: String) { self.reason = reason }
+    package init(_ reason: String, isOfServer: Bool = true) {
+        self.reason = reason
+        self.isOfServer = isOfServer
+    }
 }
 
 /// Sends a request. Ends within its time-out.

@@ -12,7 +12,8 @@ package final class StoreAPIClient: Sendable {
         case failed(reason: String)
     }
 
-    /// A reply, and whether its failure is one of the API: not where too little time was left for it.
+    /// A reply, and whether its failure is one of the API: not where too little time was left for it, or where
+    /// the failure is this daemon's.
     private struct Attempt {
         let reply: Reply
         var isFair = true
@@ -47,9 +48,8 @@ package final class StoreAPIClient: Sendable {
         switch account {
         case .success(let account):
             tokens = AccessTokens(
-                of: account, for: Enrichment.accessScope, allowsPrivateAddresses: settings.allowsPrivateAddresses,
-                clock: clock,
-                send: send)
+                of: account, source: source, for: Enrichment.accessScope,
+                allowsPrivateAddresses: settings.allowsPrivateAddresses, clock: clock, send: send)
             problem = nil
         case .failure(let unusable):
             tokens = nil
@@ -91,7 +91,8 @@ package final class StoreAPIClient: Sendable {
         let token: Secret
         switch await tokens.token(until: end) {
         case .success(let given): token = given
-        case .failure(let failure): return Attempt(reply: .failed(reason: failure.reason), isFair: isFair)
+        case .failure(let failure):
+            return Attempt(reply: .failed(reason: failure.reason), isFair: isFair && failure.isOfServer)
         }
         let left = end - clock.elapsed()
         guard left > .zero else {
@@ -101,14 +102,15 @@ package final class StoreAPIClient: Sendable {
         let url = EndpointURL(isTLS: base.isTLS, host: base.host, port: base.port, target: target)
         let bearer = token.withBytes { HeaderField(name: "authorization", value: Secret(Array("Bearer ".utf8) + $0)) }
         let request = OutgoingRequest(
-            url, allowsPrivateAddresses: settings.allowsPrivateAddresses,
+            url, of: source, allowsPrivateAddresses: settings.allowsPrivateAddresses,
             headers: [bearer, .plain("accept", "application/json")], timeout: left,
             answerBytesMax: Enrichment.answerBytesMax)
         switch await send(request) {
         case .failure(let failure):
+            let what = failure.isOfServer ? "does not answer" : "has not answered"
             return Attempt(
-                reply: .failed(reason: "\(base.shown) does not answer: \(failure.reason)"),
-                isFair: left >= StoreRequestLimits.fairTimeout)
+                reply: .failed(reason: "\(base.shown) \(what): \(failure.reason)"),
+                isFair: failure.isOfServer && left >= StoreRequestLimits.fairTimeout)
         case .success(let answer):
             if answer.status == 401 { await tokens.refuse(token) }
             // A longer one than can be kept is no fault of the API: it is read as one that says nothing.

@@ -10,8 +10,10 @@ enum StoreRequestLimits {
     static let requestTimeout: Duration = .seconds(5)
     /// A request that fails with less time than this says nothing of the API.
     static let fairTimeout: Duration = .seconds(2)
-    /// Webhooks of one source that are being asked about at once; further ones are answered 503.
-    static let eventsMax = 256
+    /// Webhooks of one source that are being asked about at once; further ones are answered 503. Over the 16
+    /// connections that a source has to an origin (`OutgoingClients`) they are four rounds: each has its answer within
+    /// `requestTimeout` while the API needs at most 1.25 s for one.
+    static let eventsMax = 64
 
     /// The request for an access token, and for a key set: no webhook need wait for its end.
     static let tokenTimeout: Duration = .seconds(5)

@@ -58,6 +58,9 @@ package struct GooglePlayEnrichment: Sendable {
         case purchase
         /// The API has forgotten it, some two months after its end.
         case ended
+        /// Seen of subscriptions that the API has forgotten. Google's pages do not say that, and the reason fits other
+        /// failures, too: it is an end only where the notification does not contradict it.
+        case perhapsEnded
         /// The API knows no such token, or no longer: it proves nothing. A 404 without a reason is not the API's, and
         /// that of an app that the account does not reach is a fault.
         case unknownToken
@@ -67,13 +70,12 @@ package struct GooglePlayEnrichment: Sendable {
         case other
     }
 
-    /// The reasons are Google's ("Error codes" of its API reference; the 400 is seen in answers of
-    /// purchases.subscriptionsv2.get and says the same as 410).
+    /// The reasons are Google's ("Error codes" of its API reference).
     static func verdict(status: Int, body: [UInt8]) -> Verdict {
         switch status {
         case 200: .purchase
         case 410: .ended
-        case 400: reason(in: body) == "failedPrecondition" ? .ended : .other
+        case 400: reason(in: body) == "failedPrecondition" ? .perhapsEnded : .other
         case 404: [nil, "applicationNotFound"].contains(reason(in: body)) ? .fault : .unknownToken
         case 401, 403, 408, 429, 500...: .fault
         default: .other
@@ -110,6 +112,9 @@ package struct GooglePlayEnrichment: Sendable {
     /// The app that is asked about.
     package let packageName: String
     private let kind: Purchase.Kind
+    /// Whether what may be an end is one: not where the notification's name states a gain, nor of a one-time purchase,
+    /// which ends by the refund of the whole alone.
+    private let allowsEnd: Bool
     private let asksAPI: Bool
     /// What the ledger has of the event's token, or of the one that it replaced.
     private var known: KnownToken?
@@ -123,6 +128,8 @@ package struct GooglePlayEnrichment: Sendable {
     package init?(_ notice: GooglePlayNotice, asksAPI: Bool = true) {
         guard let token = notice.token, let kind = notice.kind else { return nil }
         self.kind = kind
+        let statesGain = GooglePlayNames.meaning(of: notice.subject).fact == .gain
+        allowsEnd = notice.isWholeVoid || kind == .subscription && !statesGain
         self.asksAPI = asksAPI
         messageID = notice.messageID
         occurredAt = notice.occurredAt
@@ -186,8 +193,10 @@ package struct GooglePlayEnrichment: Sendable {
             if let known { return finish(status: status, purchase: body, first: known.first) }
             return follow(read.linkedToken, purchase: body)
         case .ended, .unknownToken: return finish(status: status, purchase: nil, first: known?.first ?? token.name)
+        case .perhapsEnded where allowsEnd:
+            return finish(status: status, purchase: nil, first: known?.first ?? token.name)
         case .fault: return cannotSay("the Google Play Developer API answered \(status)")
-        case .other: return unusable("the Google Play Developer API answered \(status)")
+        case .perhapsEnded, .other: return unusable("the Google Play Developer API answered \(status)")
         }
     }
 
@@ -203,7 +212,7 @@ package struct GooglePlayEnrichment: Sendable {
             links.append(GooglePlayAnswer.Link(token: link.name, status: status, purchase: body))
             return follow(read.linkedToken, purchase: purchase)
         // Some two months after its end a token is unknown.
-        case .ended, .unknownToken:
+        case .ended, .perhapsEnded, .unknownToken:
             links.append(GooglePlayAnswer.Link(token: link.name, status: status, purchase: nil))
             return finish(status: 200, purchase: purchase, first: link.name)
         case .fault: return cannotSay("the Google Play Developer API answered \(status) about an earlier token")
