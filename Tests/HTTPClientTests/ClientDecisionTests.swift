@@ -113,7 +113,7 @@ import Vocabulary
         #expect(ofThisDaemon.allSatisfy { !$0.isOfServer })
         let stages = RequestStage.allCases.filter { $0 != .waiting }.map { RequestFailure.timedOut($0) }
         let others: [RequestFailure] = [.connectFailed("refused"), .connectionLost(.head), .malformedAnswer("cut")]
-        #expect((stages + others).allSatisfy(\.isOfServer))
+        #expect((stages + others).allSatisfy { $0.isOfServer })
     }
 
     @Test("The head of a GET names neither a content type nor the length of no body")
