@@ -2,9 +2,9 @@ import Foundation
 import Testing
 import Vocabulary
 
-/// The oracle that is not ours: PyPI `standardwebhooks` and `svix` verify every delivery, in both formats, first attempts
-/// and retries. So does the check that posthouse-messages(7), "Signatures", shows. Runs where POSTHOUSE_TEST_PYTHON names
-/// a Python that has the packages; else it is shown as skipped.
+/// The oracles that are not ours: PyPI `standardwebhooks` and `svix` verify every delivery, in both formats, first
+/// attempts and retries. So does the check that posthouse-messages(7), "Signatures", shows. Runs where
+/// POSTHOUSE_TEST_PYTHON names a Python that has the packages; else it is shown as skipped.
 @Suite struct DeliveryOtherVerifierTests {
     private static let python = ProcessInfo.processInfo.environment["POSTHOUSE_TEST_PYTHON"]
 
