@@ -126,6 +126,7 @@ import Vocabulary
         let pidFile = relay.directory.path + "/state/cluster/postmaster.pid"
         let first = try String(contentsOfFile: pidFile, encoding: .utf8).prefix { $0 != "\n" }
         #expect(relay.stop() == .exited(0))
+        #expect(relay.lines.contains { $0.contains("stopped the private PostgreSQL cluster") }, "\(relay.lines)")
         #expect(!FileManager.default.fileExists(atPath: pidFile))
         // The daemon may end before it has reaped the server: then init does, a moment later.
         #expect(eventually { Foundation.kill(pid_t(first) ?? 1, 0) == -1 })
