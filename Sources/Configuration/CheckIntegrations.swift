@@ -75,11 +75,7 @@ extension Check {
         if !url.isTLS, !url.isLocal {
             report.warning("`url` is http://: what it is sent can be read and changed on the way", at: text.span)
         }
-        if url.isInternal, !allowsPrivate {
-            report.warning(
-                "\(Quote.value(url.host)) is inside: deliveries are refused unless `allow_private = true`",
-                at: text.span)
-        }
+        warnOfRefusedHost(url, allowsPrivate: allowsPrivate, "deliveries are refused", at: text.span)
         return url
     }
 

@@ -174,10 +174,7 @@ extension Check {
             report.error(
                 "`\(key)` must begin with https://: whoever is on the way could decide who has access", at: text.span)
         }
-        if url.isInternal, !allowsPrivate {
-            report.warning(
-                "\(Quote.value(url.host)) is inside: it is not asked unless `allow_private = true`", at: text.span)
-        }
+        warnOfRefusedHost(url, allowsPrivate: allowsPrivate, "it is not asked", at: text.span)
         return Located(value: url, span: text.span)
     }
 

@@ -1,3 +1,5 @@
+internal import Vocabulary
+
 // The readers of a key's value: nil where the key is left out, and nil after an error where the value is wrong. The
 // caller uses the default for either, because after an error there is no configuration.
 
@@ -138,6 +140,18 @@ extension Check {
     /// A path; a relative one counts from the directory of the configuration file.
     mutating func path(_ key: String, of view: TableView) -> Located<String>? {
         string(key, of: view).map { Located(value: secrets.path($0.value), span: $0.span) }
+    }
+
+    /// Warns of a host that the egress guard refuses.
+    /// - Parameter effect: what that means for the key.
+    mutating func warnOfRefusedHost(_ url: EndpointURL, allowsPrivate: Bool, _ effect: String, at span: Span) {
+        let host = Quote.value(url.host)
+        switch url.verdict {
+        case .private where !allowsPrivate:
+            report.warning("\(host) is inside: \(effect) unless `allow_private = true`", at: span)
+        case .impossible(let what): report.warning("\(host) is \(what): no server can be there", at: span)
+        case .private, .allowed: break
+        }
     }
 
     private mutating func array(_ key: String, of view: TableView) -> [TomlNode]? {

@@ -96,6 +96,6 @@ extension EndpointURL {
         host == "localhost" || host.hasSuffix(".localhost") || NetworkAddress(host)?.isLoopback == true
     }
 
-    /// Whether it is written as an address, or name, that the egress guard refuses without `allow_private`.
-    var isInternal: Bool { isLocal || NetworkAddress(host)?.isInternal == true }
+    /// What the egress guard decides, as far as the host is an address or a name of this machine.
+    var verdict: AddressVerdict { isLocal ? .private("loopback") : NetworkAddress(host)?.verdict ?? .allowed }
 }

@@ -56,12 +56,10 @@ extension ListenAddress {
 }
 
 extension ListenAddress {
-    /// Whether an integration needs `allow_private = true` to send here: loopback, private and link-local addresses.
+    /// Whether an integration needs `allow_private = true` to send here.
     package var isInternal: Bool {
-        switch self {
-        case .tcp(let host, _): NetworkAddress(host)?.isInternal == true
-        case .unix: false
-        }
+        guard case .tcp(let host, _) = self, case .private? = NetworkAddress(host)?.verdict else { return false }
+        return true
     }
 }
 
@@ -91,7 +89,7 @@ enum DecimalText {
     }
 }
 
-/// A literal IP address, for the configuration's warnings. Outbound's egress guard decides what may be connected to.
+/// A literal IP address.
 struct NetworkAddress {
     private let bytes: [UInt8]
 
@@ -121,11 +119,8 @@ struct NetworkAddress {
     /// 127.0.0.0/8 and ::1 (RFC 6890).
     var isLoopback: Bool { isIPv6 ? bytes == [UInt8](repeating: 0, count: 15) + [1] : bytes[0] == 127 }
 
-    /// Loopback, private and link-local networks (RFC 1918, RFC 3927, RFC 4193, RFC 4291).
-    var isInternal: Bool {
-        if isLoopback { return true }
-        if isIPv6 { return bytes[0] & 0xFE == 0xFC || (bytes[0] == 0xFE && bytes[1] & 0xC0 == 0x80) }
-        return bytes[0] == 10 || (bytes[0] == 172 && bytes[1] & 0xF0 == 16) || (bytes[0] == 192 && bytes[1] == 168)
-            || (bytes[0] == 169 && bytes[1] == 254)
+    /// What the egress guard decides.
+    var verdict: AddressVerdict {
+        isIPv6 ? AddressVerdict.of(v6: bytes) : AddressVerdict.of(v4: bytes.reduce(0) { $0 << 8 | UInt32($1) })
     }
 }

@@ -137,13 +137,8 @@ struct SecretResolver: Sendable {
         return ", which counts from `\(directory.isEmpty ? "/" : Quote.printable(directory))`"
     }
 
-    /// Strips the one newline that editors and `echo` leave.
     private func outcome(_ bytes: [UInt8], isReadableByOthers: Bool) -> Outcome {
-        var bytes = bytes[...]
-        if bytes.last == UInt8(ascii: "\n") {
-            bytes.removeLast()
-            if bytes.last == UInt8(ascii: "\r") { bytes.removeLast() }
-        }
-        return bytes.isEmpty ? .empty : .read(Secret(Array(bytes)), isReadableByOthers: isReadableByOthers)
+        let bytes = SecretText.withoutLineBreak(bytes)
+        return bytes.isEmpty ? .empty : .read(Secret(bytes), isReadableByOthers: isReadableByOthers)
     }
 }

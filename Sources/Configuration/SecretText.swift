@@ -22,16 +22,25 @@ package enum SecretText {
     /// Of a secret; its file has a line break more, and is read up to `ConfigurationLimits.secretBytesMax`.
     package static let bytesMax = ConfigurationLimits.secretBytesMax - 1
 
-    /// The secret without the one line break that editors, terminals and `echo` leave at its end.
+    /// The contents of a secret's file without the one line break that editors and `echo` leave at its end.
+    package static func withoutLineBreak(_ bytes: [UInt8]) -> [UInt8] {
+        var bytes = bytes
+        if bytes.last == UInt8(ascii: "\n") {
+            bytes.removeLast()
+            if bytes.last == UInt8(ascii: "\r") { bytes.removeLast() }
+        }
+        return bytes
+    }
+
+    /// The secret as it is stored: without the line break that a terminal, too, leaves at its end.
     package static func read(_ bytes: [UInt8]) throws(Refusal) -> Secret {
-        var bytes = bytes[...]
-        if bytes.last == UInt8(ascii: "\n") { bytes.removeLast() }
+        var bytes = withoutLineBreak(bytes)
         // Without a line feed, too: with that of its file it would be a line break to the daemon.
-        if bytes.last == UInt8(ascii: "\r") { bytes.removeLast() }
+        while bytes.last == UInt8(ascii: "\r") { bytes.removeLast() }
         guard bytes.contains(where: { !blanks.contains($0) }) else { throw .empty }
         guard bytes.count <= bytesMax else { throw .tooLong }
         guard !bytes.contains(0) else { throw .zeroByte }
-        return Secret(Array(bytes))
+        return Secret(bytes)
     }
 
     /// The bytes of the file: the daemon removes the line break.

@@ -13,8 +13,7 @@ protocol OperationalPaths: Sendable {
     func respond(to request: IncomingRequest, with responder: Responder)
 }
 
-/// `/healthz` (the process works, `ProcessHealth`), `/readyz` (a webhook could be acknowledged now), `/metrics`
-/// (Prometheus).
+/// `/healthz` (the process works, `ProcessHealth`), `/readyz` (webhooks can be stored), `/metrics` (Prometheus).
 struct Operations: OperationalPaths {
     let pool: Pool
     let reading: FiguresReader

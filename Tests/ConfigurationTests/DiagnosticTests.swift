@@ -266,6 +266,9 @@ import Testing
             Harness.warnings(Harness.minimal.replacing("https://api.example.com", with: "http://127.0.0.1:9000"))
                 == ["8:7 `127.0.0.1` is inside: deliveries are refused unless `allow_private = true`"])
         #expect(
+            Harness.warnings(Harness.minimal.replacing("api.example.com", with: "0.0.0.0"))
+                == ["8:7 `0.0.0.0` is unspecified: no server can be there"])
+        #expect(
             Harness.warnings(
                 Harness.with("allow_private = true").replacing("https://api.example.com", with: "http://localhost:9000")
             )

@@ -51,6 +51,7 @@ import Vocabulary
         arguments: [
             ("127.0.0.1:9400", true), ("localhost:9400", true), ("[::1]:9400", true), ("10.1.2.3:80", true),
             ("192.168.1.2:80", true), ("172.16.0.1:80", true), ("[fd00::1]:80", true), ("169.254.1.1:80", true),
+            ("100.64.0.1:80", true), ("[::ffff:10.1.2.3]:80", true),
             ("0.0.0.0:9400", false), ("[::]:9400", false), ("8.8.8.8:80", false), ("unix:/run/x", false),
         ])
     func internalAddress(text: String, isInternal: Bool) throws {
@@ -75,8 +76,14 @@ import Vocabulary
         #expect(url == EndpointURL(isTLS: true, host: "api.example.com", port: 8443, target: "/a/b?c=%20d"))
         #expect(try EndpointText.read("http://[::1]?x").target == "/?x")
         #expect(try EndpointText.read("http://[::1]").host == "::1")
-        #expect(try EndpointText.read("http://10.0.0.1").isInternal)
-        #expect(try !EndpointText.read("http://11.0.0.1").isInternal)
+        for (host, verdict) in [
+            ("10.0.0.1", .private("a private network")), ("11.0.0.1", .allowed),
+            ("100.64.0.1", .private("carrier-grade NAT")), ("0.0.0.0", .impossible("unspecified")),
+            ("[::ffff:10.0.0.1]", .private("a private network, inside an IPv6 address")),
+            ("localhost", .private("loopback")), ("api.example.com", .allowed),
+        ] as [(String, AddressVerdict)] {
+            #expect(try EndpointText.read("http://\(host)").verdict == verdict, "\(host)")
+        }
         #expect(try !EndpointText.read("http://10.0.0.1").isLocal)
     }
 

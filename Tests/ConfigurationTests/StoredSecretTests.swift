@@ -31,6 +31,7 @@ import Vocabulary
     @Test func oneLineBreakIsTakenAway() throws {
         for (given, expected) in [
             ("x", "x"), ("x\n", "x"), ("x\r\n", "x"), ("x\n\n", "x\n"), (" x ", " x "), ("x\r", "x"),
+            ("x\r\r\n", "x"),
             ("-----BEGIN\nA\n-----END\n", "-----BEGIN\nA\n-----END"),
         ] {
             let secret = try SecretText.read(Array(given.utf8))

@@ -1,5 +1,6 @@
 import NIOCore
 import Testing
+import Vocabulary
 
 @testable import HTTPClient
 
@@ -48,7 +49,7 @@ import Testing
         #expect(EgressGuard.problem(with: socket, allowsPrivateAddresses: true) != nil)
     }
 
-    private func verdict(_ address: String) throws -> EgressGuard.Verdict {
+    private func verdict(_ address: String) throws -> AddressVerdict {
         EgressGuard.verdict(on: try SocketAddress(ipAddress: address, port: 443))
     }
 }

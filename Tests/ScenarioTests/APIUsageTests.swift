@@ -31,7 +31,7 @@ import Vocabulary
         try #require(try json(message)["data"] as? [[String: Any]], "\(message.text)")
     }
 
-    @Test("event_names, ownership, restore and a rate by the minute do what they say")
+    @Test("event_names, ownership, restore and a rate do what they say; check warns of a slip and of a renamed source")
     func keys() throws {
         let receiver = try Receiver()
         let relay = try Relay.running(
@@ -52,6 +52,16 @@ import Vocabulary
             let seen = try Self.data(try relay.ask("GET", "/v1/entitlements?install=\(install)&active=true"))
             #expect(seen.count == 1, "\(install)")
         }
+        var other = Self.qonversion
+        other.name = "other"
+        other.settings["event_names"] = #"{ "neues_abo" = "subscripton_started" }"#
+        try relay.configure([.init("backend", receiver)], sources: [other])
+        let checked = try relay.command("check", "--config", relay.configuration)
+        #expect(checked.end == .exited(0), "\(checked)")
+        for warning in [
+            #""neues_abo" means "subscripton_started", which is none of the platform's default names"#,
+            #"the database has webhooks of a source "renamed", which the file does not name"#,
+        ] { #expect(checked.errors.contains(warning), "\(checked)") }
     }
 
     @Test("With ownership = \"exclusive\" a login moves what the install holds, and /v1 and /v3 say so over HTTP")

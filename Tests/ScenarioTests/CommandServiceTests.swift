@@ -72,7 +72,7 @@ import Vocabulary
         #expect(try database.value(held) != "0")
     }
 
-    @Test("api_listen: metrics and health there, webhooks and health on the other, neither the other's")
+    @Test("api_listen: the API, metrics and health there, webhooks and health on the other, neither the other's")
     func separateListener() throws {
         let api = try Socket.freePort()
         let receiver = try Receiver()
@@ -88,6 +88,13 @@ import Vocabulary
         let webhook = Webhook("ACTIVATE", .user("u"), purchase: "subs_1")
         #expect(try Source(port: api).post(webhook) == 404)
         #expect(try relay.source().post(webhook) == 200)
+        let token = [("authorization", "Bearer \(Relay.apiToken)")]
+        for path in ["/v1/entitlements?user_id=u", "/v3/users/u"] {
+            let outer = try relay.ask("GET", path)
+            #expect(outer.status == 404 && outer.text.hasPrefix("there is nothing here"), "\(path): \(outer.text)")
+            let answer = try insisting { try inner.request("GET", path, headers: token) }
+            #expect(answer.text.hasPrefix("{"), "\(path): \(answer.text)")
+        }
         #expect(receiver.waitForAccepted(1))
     }
 
@@ -119,6 +126,7 @@ import Vocabulary
         let pidFile = relay.directory.path + "/state/cluster/postmaster.pid"
         let first = try String(contentsOfFile: pidFile, encoding: .utf8).prefix { $0 != "\n" }
         #expect(relay.stop() == .exited(0))
+        #expect(relay.lines.contains { $0.contains("stopped the private PostgreSQL cluster") }, "\(relay.lines)")
         #expect(!FileManager.default.fileExists(atPath: pidFile))
         // The daemon may end before it has reaped the server: then init does, a moment later.
         #expect(eventually { Foundation.kill(pid_t(first) ?? 1, 0) == -1 })

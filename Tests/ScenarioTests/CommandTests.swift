@@ -217,14 +217,15 @@ import Vocabulary
             .init("listener", url: "http://127.0.0.1:\(port)/hook", secrets: [secret], ["schedule": #"["200ms"]"#])
         ])
         defer { relay.end() }
-        let secretFile = try relay.directory.write("listener.secret", secret)
+        // As a text editor of another system ends a line; the daemon, too, leaves that away.
+        let secretFile = try relay.directory.write("listener.secret", secret + "\r\n")
         let listener = try ChildProcess([
             try Relay.binary.get(), "listen", "--listen", "127.0.0.1:\(port)", "--secret-file", secretFile, "--json",
         ])
         defer { listener.signal(SIGKILL) }
         #expect(listener.waitForError(180) { $0.contains("listening on 127.0.0.1:\(port)") } != nil)
         let url = "http://127.0.0.1:\(relay.port)/ingest/purchasely"
-        let sourceSecret = relay.directory.path + "/purchasely-0.secret"
+        let sourceSecret = try relay.directory.write("source.secret", "source-secret\r\n")
         let base = ["send", "--url", url, "--transaction", "7001", "--purchase", "subs_1"]
         func send(_ arguments: [String], secretFile: String?) throws -> ChildProcess.End? {
             let signing = secretFile.map { ["--secret-file", $0] } ?? []

@@ -104,6 +104,7 @@ import Vocabulary
         defer { relay.end() }
         #expect(try relay.source().post(Self.webhook(1)) == 200)
         #expect(relay.waitForLine("integration backend is paused") != nil)
+        #expect(relay.waitForLine("level=warning", "paused ACTIVATE to backend (410 in ", "outcome=paused") != nil)
         #expect(try relay.source().post(Self.webhook(2)) == 200)
         #expect(try relay.source().post(Self.webhook(3)) == 200)
         let database = try relay.database

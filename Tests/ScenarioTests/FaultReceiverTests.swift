@@ -36,12 +36,13 @@ extension FaultTests {
             #expect(receiver.requests > 0, "\(name)")
         }
         #expect(try database.count("dead_letters") == bad.count * count)
-        // Accepted before the others gave the same message up: of most, for a machine may stand still now and then.
+        // Accepted before the others gave the same message up: nearly all, for a machine may stand still now and then.
         let sooner = """
             outcome = 'accepted' AND at < (SELECT max(b.at) FROM attempts b WHERE b.message = attempts.message
                                            AND b.integration <> attempts.integration)
             """
-        #expect(try database.count("attempts", where: sooner) > count / 2, "it waited for the others to be given up")
+        #expect(
+            try database.count("attempts", where: sooner) >= count * 9 / 10, "it waited for the others to be given up")
     }
 
     @Test("Half-sent bodies and 500 idle connections do not stop ingest")

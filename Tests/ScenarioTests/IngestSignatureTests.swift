@@ -82,6 +82,9 @@ import Vocabulary
         try expectRefusal("no signature", body, timestamp, nil)
         try expectRefusal("neither", body, nil, nil)
         #expect(wrong == [])
+        // Those behind the first of a second share an entry.
+        let shared = " more requests to purchasely with 401 within a second"
+        #expect(relay.waitForLine("level=warning", "refused ", shared) != nil)
         #expect(try Self.isEmpty(relay.database))
         // The deprecated header does not cover the body, so it proves nothing.
         let deprecated = [("X-PURCHASELY-TIMESTAMP", timestamp), ("X-PURCHASELY-SIGNATURE", signature)]

@@ -43,11 +43,50 @@ import Vocabulary
         #expect(entries.first?["message_id"] as? String == "a707e30ee0b4463799ff26f51f281d30")
     }
 
-    @Test("logfmt is a choice")
+    @Test("logfmt is a choice; with detail_limit = 0 what succeeds within a second shares an entry")
     func logfmt() throws {
-        let relay = try Relay.running([.init("backend", Receiver())])
+        let backend = try Receiver()
+        let relay = try Relay(
+            [.init("backend", backend)], journal: "[journal]\nformat = \"logfmt\"\ndetail_limit = 0")
         defer { relay.end() }
+        try relay.start()
+        #expect(relay.waitForLine("level=notice", "migrated the schema from version 0 to ") != nil)
         #expect(relay.waitForLine("level=notice", "ready on ") != nil)
+        let webhook = Webhook("ACTIVATE", .user("u"), purchase: "subs_1")
+        for _ in 0..<2 { #expect(try relay.source().post(webhook) == 200) }
+        let shared = " within a second, too many for an entry each"
+        #expect(relay.waitForLine("level=info", "recorded 1 event and ", " from purchasely" + shared) != nil)
+        #expect(relay.waitForLine("level=info", "delivered 1 message to backend" + shared + " (p50 ") != nil)
         #expect(relay.child?.output == [])
+    }
+
+    @Test("A log that nobody reads holds up no webhook, no delivery and no stop")
+    func unread() throws {
+        let backend = try Receiver()
+        let relay = try Relay([.init("backend", backend)], journal: "")
+        defer { relay.end() }
+        let pipe = relay.directory.path + "/log"
+        try #require(mkfifo(pipe, 0o600) == 0)
+        // Held for both ends, so that the daemon may write and nobody reads.
+        let descriptor = open(pipe, O_RDWR | O_NONBLOCK | O_CLOEXEC)
+        try #require(descriptor >= 0)
+        defer { close(descriptor) }
+        try relay.launch(by: ["sh", "-c", #"exec "$@" >"$0""#, pipe])
+        #expect(eventually { (try? relay.get("/readyz").status) == 200 })
+        let source = relay.source()
+        // Two entries each, of some hundred bytes: more than the 64 KiB that a pipe holds (pipe(7)).
+        onThreads(4) { thread in
+            let connection = source.connect()
+            for number in 0..<40 {
+                #expect(connection.store(Webhook("ACTIVATE", .user("u"), purchase: "subs_\(thread * 40 + number)")))
+            }
+        }
+        #expect(backend.waitForAccepted(160))
+        #expect(try relay.database.drained())
+        #expect(relay.stop(within: 60) == .exited(0))
+        var buffer = [UInt8](repeating: 0, count: 1 << 20)
+        let count = read(descriptor, &buffer, buffer.count)
+        let log = String(decoding: buffer.prefix(max(0, count)), as: UTF8.self)
+        #expect(log.contains("ready on ") && !log.contains("stopping: SIGTERM"), "all of it, in \(count) bytes")
     }
 }

@@ -221,7 +221,10 @@ import Vocabulary
         try superuser.rows("CREATE ROLE with_password LOGIN PASSWORD 'rotated'")
         let url =
             superuser.connectionString.replacing(/user=\w+/, with: "user=with_password") + " password=one-before"
-        let relay = try Relay([], sources: [.init(name: "apphud"), .init()], storage: .given(url))
+        let api = try Socket.freePort()
+        let relay = try Relay(
+            [], sources: [.init(name: "apphud"), .init()], storage: .given(url),
+            settings: "api_listen = \"127.0.0.1:\(api)\"")
         defer { relay.end() }
         try cluster.stop()
         try relay.start()
@@ -229,8 +232,10 @@ import Vocabulary
         #expect(try post(relay, 1) == [200, 200])
         #expect(try relay.source().postOnce(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 503)
         #expect(relay.waitForLine("waits for its database") != nil)
-        let entitlements = try relay.get("/v1/entitlements?user_id=u")
+        let path = "/v1/entitlements?user_id=u"
+        let entitlements = try HTTPClient(port: api).request("GET", path)
         #expect(entitlements.status == 503 && entitlements.text.hasPrefix(#"{"error":"#), "\(entitlements.text)")
+        #expect(try relay.get(path).status == 404)
         #expect(try relay.get("/nothing").status == 404)
         try cluster.start()
         #expect(relay.waitForLine("password authentication failed") != nil)

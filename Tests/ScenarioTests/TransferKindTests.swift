@@ -72,6 +72,11 @@ import Vocabulary
         let ids = Set(receiver.received.compactMap { ($0.data["transfer"] as? [String: Any])?["id"] as? String })
         #expect(ids.count == 3)
         #expect(try relay.database.access() == ["subs_1": ["user:one": false, "user:two": true]])
+        // A webhook that comes late shows a third holder in between: what was announced stays.
+        try send([Webhook("ACTIVATE", .user("three"), purchase: "subs_1", at: Webhook.epoch + Webhook.day / 2)])
+        let voided = "transfer of subs_1 from user one to user two was announced and stays so"
+        #expect(relay.waitForLine("level=warning", voided, "user:three held it in between") != nil)
+        #expect(pairs().count == 10)
     }
 
     @Test("A lapsed purchase that somebody else starts anew is no transfer")

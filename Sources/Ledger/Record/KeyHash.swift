@@ -67,8 +67,8 @@ package enum KeyHash {
         return digest.finish()
     }
 
-    /// The key of a message that passes on the event with this hash, where it has not the event's
-    /// (`BatchWrite.hasKeyOfEvent`).
+    /// The key of a message that passes on the event with this hash, where it is not the event's
+    /// (`BatchWrite.ownKey`).
     package static func message(passingOn event: Identifier) -> Identifier {
         var digest = Digest("message")
         digest.add(event.hex)
