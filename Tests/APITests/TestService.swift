@@ -107,7 +107,11 @@ final class TestService: Sendable {
     /// What SQL gives as psql prints it, or what went wrong.
     @discardableResult
     func psql(_ sql: String) -> String {
-        do { return try TestCluster.shared.psql(sql, database: database) } catch { return "\(error)" }
+        do {
+            return try TestCluster.shared.psql(sql, database: database, inKeptSession: true)
+        } catch {
+            return "\(error)"
+        }
     }
 
     /// Runs `body` while somebody else has locked what `sql` locks, until `body` calls `release`.

@@ -97,6 +97,7 @@ package final class TestCluster: Sendable {
     package func createDatabase(copyOf template: String? = nil) throws -> String {
         let name = "test_\(databases.next())"
         let sql = "CREATE DATABASE \(name)" + (template.map { " TEMPLATE \($0)" } ?? "")
+        if let template { KeptSessions.end(of: connectionString(database: template)) }
         for _ in 1..<20 {
             do {
                 try psql(sql)
@@ -112,10 +113,13 @@ package final class TestCluster: Sendable {
     package func connectionString(database: String) -> String { "host=\(directory) user=postgres dbname=\(database)" }
 
     /// What one or several statements give, as `psql -A -t -c` prints it: unaligned and without headings.
+    /// - Parameter isKept: as for `Query.rows`.
     @discardableResult
-    package func psql(_ sql: String, database: String = "postgres") throws -> String {
+    package func psql(
+        _ sql: String, database: String = "postgres", inKeptSession isKept: Bool = false
+    ) throws -> String {
         do {
-            let rows = try Query.rows(sql, on: connectionString(database: database))
+            let rows = try Query.rows(sql, on: connectionString(database: database), inKeptSession: isKept)
             return rows.map { $0.joined(separator: "|") }.joined(separator: "\n")
                 .trimmingCharacters(in: .whitespacesAndNewlines)
         } catch { throw Failure(description: error.description) }
