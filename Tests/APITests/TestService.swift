@@ -24,18 +24,31 @@ final class TestService: Sendable {
     private let database: String
     private let recording: Task<Void, Never>
 
-    private init(sources: [Source], groups: [SubscriptionGroup]) async throws {
+    /// Migrated once: a copy costs far less.
+    private static let template: Task<String, any Error> = Task {
         let connectionString = try TestCluster.shared.createDatabase()
-        database = String(connectionString.split(separator: "=").last ?? "")
-        let settings = try ConnectionSettings(
-            connectionString, connectTimeout: .seconds(120), statementTimeout: .seconds(120),
-            deadlineMargin: .seconds(60))
-        let connection = try await Connection.open(settings)
+        let connection = try await Connection.open(settings(connectionString))
         _ = try await connection.withSession { session throws(DatabaseError) in try Migrator.migrate(on: session) }
             .get()
         await connection.close()
+        return name(of: connectionString)
+    }
+
+    private static func name(of connectionString: String) -> String {
+        String(connectionString.split(separator: "=").last ?? "")
+    }
+
+    private static func settings(_ connectionString: String) throws -> ConnectionSettings {
+        try ConnectionSettings(
+            connectionString, connectTimeout: .seconds(120), statementTimeout: .seconds(120),
+            deadlineMargin: .seconds(60))
+    }
+
+    private init(sources: [Source], groups: [SubscriptionGroup]) async throws {
+        let connectionString = try await TestCluster.shared.createDatabase(copyOf: Self.template.value)
+        database = Self.name(of: connectionString)
         let pool = Pool(
-            settings, size: 4, waiting: Pool.Waiting(waitersMax: 100, limit: .seconds(120)),
+            try Self.settings(connectionString), size: 4, waiting: Pool.Waiting(waitersMax: 100, limit: .seconds(120)),
             backoff: .milliseconds(20)...(.milliseconds(200)))
         pool.start()
         self.pool = pool
@@ -107,7 +120,11 @@ final class TestService: Sendable {
     /// What SQL gives as psql prints it, or what went wrong.
     @discardableResult
     func psql(_ sql: String) -> String {
-        do { return try TestCluster.shared.psql(sql, database: database) } catch { return "\(error)" }
+        do {
+            return try TestCluster.shared.psql(sql, database: database, inKeptSession: true)
+        } catch {
+            return "\(error)"
+        }
     }
 
     /// Runs `body` while somebody else has locked what `sql` locks, until `body` calls `release`.

@@ -24,7 +24,7 @@ struct NamelessPlayback {
         for statements in arrivals { play(statements) }
     }
 
-    private mutating func play(_ statements: [PurchaseStatement]) {
+    fileprivate mutating func play(_ statements: [PurchaseStatement]) {
         var facts: [Fact] = []
         for case .fact(let fact) in statements { facts.append(fact) }
         var wanted: [HolderChangeRow] = []
@@ -94,6 +94,25 @@ struct NamelessPlayback {
 extension AnnouncedPair {
     /// Voids that no fact restores any more: they raise all counts.
     fileprivate var settledVoids: Int { min(settledChanges, settledTransferred, settledReceived) }
+}
+
+/// Plays lists of webhooks, one after the other. What a list begins with as the list before it is not played again.
+struct NamelessPlayer {
+    private let start: NamelessPlayback
+    private var played: [(webhook: [PurchaseStatement], after: NamelessPlayback)] = []
+
+    init(kind: Purchase.Kind, isStore: Bool) { start = NamelessPlayback([], kind: kind, isStore: isStore) }
+
+    mutating func play(_ arrivals: [[PurchaseStatement]]) -> NamelessPlayback {
+        let shared = zip(played, arrivals).prefix(while: { $0.webhook == $1 }).count
+        played.removeLast(played.count - shared)
+        for webhook in arrivals.dropFirst(shared) {
+            var playback = played.last?.after ?? start
+            playback.play(webhook)
+            played.append((webhook: webhook, after: playback))
+        }
+        return played.last?.after ?? start
+    }
 }
 
 /// Every way to cut a list into consecutive parts.

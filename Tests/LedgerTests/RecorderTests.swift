@@ -364,10 +364,10 @@ struct RecorderTests {
     private func require(standby: String, of ledger: TestLedger) async throws {
         try ledger.psql("ALTER SYSTEM SET synchronous_standby_names = '\(standby)'")
         try ledger.psql("SELECT pg_reload_conf()")
-        while try ledger.psql("SHOW synchronous_standby_names") != standby {
+        while try ledger.psql("SHOW synchronous_standby_names", inKeptSession: false) != standby {
             try await Task.sleep(for: .milliseconds(5))
         }
-        // It is the checkpointer that notifies the others, before it begins what it is asked for.
+        // The checkpointer is told before a new session has the value, and notifies the others before it begins.
         try ledger.psql("CHECKPOINT")
         // The first number drawn after it is written down, the next ones are not.
         try ledger.psql(

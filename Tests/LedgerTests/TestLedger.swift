@@ -233,9 +233,12 @@ final class TestLedger: Sendable {
         while try psql(isNear) == "t" { try await Task.sleep(for: .seconds(1)) }
     }
 
-    /// Asks psql, which is not ours: rows by lines, columns by `|`.
+    /// Asks by libpq, which is not ours: rows by lines, columns by `|`.
+    /// - Parameter isKept: as for `Query.rows`; false: in a session that begins now.
     @discardableResult
-    func psql(_ sql: String) throws -> String { try cluster.psql(sql, database: database) }
+    func psql(_ sql: String, inKeptSession isKept: Bool = true) throws -> String {
+        try cluster.psql(sql, database: database, inKeptSession: isKept)
+    }
 }
 
 /// What one process of the relay has of the ledger, without its background tasks: the tests take every step by hand.

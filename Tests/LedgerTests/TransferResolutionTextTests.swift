@@ -44,22 +44,22 @@ struct TransferResolutionTextTests {
         }
     }
 
-    @Test("A long history, compacted again and again, stays readable: its counts are accounted for")
-    func longHistories() throws {
+    @Test(
+        "A long history, compacted again and again, stays readable: its counts are accounted for",
+        arguments: [2, 3, 6, 40])
+    func longHistories(holders: Int) throws {
         var dice = Dice(state: 62)
-        for holders in [2, 3, 6, 40] {
-            var playback = Playback()
-            for step in 0..<1_500 {
-                let at = seconds(Int64(step) * 40_000 + Int64.random(in: -200_000...200_000, using: &dice))
-                func someone() -> Holder { .user("u\(Int.random(in: 0..<holders, using: &dice))") }
-                let kind = [.gain, .loss, .transferred, .received].randomElement(using: &dice) ?? Fact.Kind.gain
-                playback.play(
-                    Fact(
-                        kind: kind, holder: someone(), counterpart: dice.chance(70) ? someone() : nil, at: at,
-                        until: dice.chance(70) ? at.advanced(byMilliseconds: 1_000_000_000) : nil,
-                        isRevoked: dice.chance(20)))
-                if step % 10 == 0 { #expect(try PurchaseState(bytes: playback.state.bytes) == playback.state) }
-            }
+        var playback = Playback()
+        for step in 0..<1_500 {
+            let at = seconds(Int64(step) * 40_000 + Int64.random(in: -200_000...200_000, using: &dice))
+            func someone() -> Holder { .user("u\(Int.random(in: 0..<holders, using: &dice))") }
+            let kind = [.gain, .loss, .transferred, .received].randomElement(using: &dice) ?? Fact.Kind.gain
+            playback.play(
+                Fact(
+                    kind: kind, holder: someone(), counterpart: dice.chance(70) ? someone() : nil, at: at,
+                    until: dice.chance(70) ? at.advanced(byMilliseconds: 1_000_000_000) : nil,
+                    isRevoked: dice.chance(20)))
+            if step % 10 == 0 { #expect(try PurchaseState(bytes: playback.state.bytes) == playback.state) }
         }
     }
 

@@ -68,7 +68,7 @@ import Vocabulary
         #expect(original.stop() == .exited(0))
         try FileManager.default.removeItem(atPath: state)
         try FileManager.default.moveItem(atPath: state + ".backup", toPath: state)
-        let other = try Relay(integrations)
+        let other = try Relay(integrations, storage: .fresh)
         defer { other.end() }
         // All or nothing: one table is there already.
         let restoring = try Self.restoring(original.directory.path + "/dump", into: other.database)

@@ -41,8 +41,11 @@ final class Relay: Sendable {
     }
 
     enum Storage: Sendable {
-        /// A database of its own on a durable cluster that the whole test process shares.
+        /// A database of its own on a durable cluster that the whole test process shares, with a ledger that nobody
+        /// has served yet. All of them have one `LedgerMark`.
         case shared
+        /// The same without a ledger.
+        case fresh
         /// A libpq connection string.
         case given(String)
         /// `[database]` left out.
@@ -60,6 +63,15 @@ final class Relay: Sendable {
     private let journal: String
     private let process = Monitor<ChildProcess?>(nil)
     private static let durableCluster = Result { try TestCluster(durable: true) }
+    /// What the databases of `shared` are copies of: a copy costs far less than a migration. No daemon has been there,
+    /// which would leave rows.
+    private static let template = Result<String, any Error> {
+        let relay = try Relay([], storage: .fresh)
+        defer { relay.end() }
+        let migrated = try relay.command("migrate", "--config", relay.configuration)
+        guard migrated.end == .exited(0) else { throw HarnessFailure("posthouse migrate: \(migrated.errors)") }
+        return try relay.database.value("SELECT current_database()")
+    }
 
     /// Writes the configuration; `start` starts the daemon.
     /// - Parameter journal: empty for versions that know no format of it, nor a `leeway`, and for the usual ones.
@@ -74,7 +86,9 @@ final class Relay: Sendable {
         directory = try ScratchDirectory()
         port = try Socket.freePort()
         switch storage {
-        case .shared: self.storage = .given(try Self.durableCluster.get().createDatabase())
+        case .shared:
+            self.storage = .given(try Self.durableCluster.get().createDatabase(copyOf: Self.template.get()))
+        case .fresh: self.storage = .given(try Self.durableCluster.get().createDatabase())
         default: self.storage = storage
         }
         configuration = directory.path + "/posthouse.toml"

@@ -227,7 +227,7 @@ import Vocabulary
 
     @Test("A url of an empty database: it stays empty, until a ledger is begun there with migrate; the journal says so")
     func emptyDatabase() throws {
-        let (relay, other) = (try Relay([]), try Relay([]))
+        let (relay, other) = (try Relay([]), try Relay([], storage: .fresh))
         defer {
             relay.end()
             other.end()
@@ -256,7 +256,7 @@ import Vocabulary
 
     @Test("A private cluster that never took a webhook is left for a database without a question, and not gone back to")
     func neverUsed() throws {
-        let (relay, other) = (try Relay([], storage: .privateCluster), try Relay([]))
+        let (relay, other) = (try Relay([], storage: .privateCluster), try Relay([], storage: .fresh))
         defer {
             relay.end()
             other.end()

@@ -10,7 +10,8 @@ final class Move: Sendable {
     init(_ integrations: [Relay.Integration]) throws {
         old = try Relay(integrations, storage: .privateCluster)
         new = try Relay(
-            integrations, settings: Self.embedded(in: old) + "\n[spool]\ndirectory = \"\(old.directory.path)/spool\"")
+            integrations, storage: .fresh,
+            settings: Self.embedded(in: old) + "\n[spool]\ndirectory = \"\(old.directory.path)/spool\"")
     }
 
     func end() {

@@ -289,7 +289,8 @@ import Vocabulary
         #expect(late.end == .exited(78) && late.errors.contains("was moved at"), "\(late)")
         let check = try move.old.command("check", "--config", move.old.configuration)
         #expect(check.end == .exited(0) && check.errors.contains("warning: the private cluster in "), "\(check)")
-        let empty = try Relay([.init("backend", receiver)], settings: Move.embedded(in: move.old))
+        let empty = try Relay(
+            [.init("backend", receiver)], storage: .fresh, settings: Move.embedded(in: move.old))
         defer { empty.end() }
         func expectRefusal() throws {
             let refused = try empty.launch()

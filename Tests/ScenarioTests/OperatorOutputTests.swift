@@ -8,7 +8,7 @@ import Vocabulary
     @Test("--json on check, migrate, pause and resume")
     func objects() throws {
         let receiver = try Receiver()
-        let relay = try Relay([.init("backend", receiver)])
+        let relay = try Relay([.init("backend", receiver)], storage: .fresh)
         defer { relay.end() }
         let first = try relay.json("migrate")
         #expect(first["from"] as? Int == 0 && first["to"] as? Int ?? 0 > 0)

@@ -304,7 +304,7 @@ import Vocabulary
 
     @Test("A database without a schema: 1, and what to do")
     func noSchema() throws {
-        let empty = try Relay([.init("backend", Receiver())])
+        let empty = try Relay([.init("backend", Receiver())], storage: .fresh)
         defer { empty.end() }
         for command in Self.databaseCommands where command[0] != "migrate" {
             let (child, end) = try Relay.run(command + ["--config", empty.configuration])

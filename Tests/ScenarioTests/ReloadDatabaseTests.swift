@@ -130,7 +130,7 @@ import Vocabulary
     func otherLedger() throws {
         let relay = try Relay.running([])
         defer { relay.end() }
-        let other = try Relay.running([])
+        let other = try Relay.running([], storage: .fresh)
         let otherURL = try other.database.connectionString
         #expect(other.stop() == .exited(0))
         defer { other.end() }

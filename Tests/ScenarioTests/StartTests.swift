@@ -30,7 +30,7 @@ import Vocabulary
 
     @Test("SIGTERM at any moment of a start ends it")
     func anyMoment() throws {
-        let relay = try Relay([.init("backend", Receiver())])
+        let relay = try Relay([.init("backend", Receiver())], storage: .fresh)
         defer { relay.end() }
         for number in 0..<40 {
             let child = try relay.launch()
@@ -62,7 +62,6 @@ import Vocabulary
     func schemaLocked() throws {
         let relay = try Relay([.init("backend", Receiver())])
         defer { relay.end() }
-        #expect(try relay.command("migrate", "--config", relay.configuration).end == .exited(0))
         let holder = try ChildProcess([
             TestCluster.psql, "-X", "-q", "-d", relay.database.connectionString, "-c",
             "BEGIN; LOCK TABLE schema_migrations IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(600)",
@@ -87,7 +86,6 @@ import Vocabulary
     func registered() throws {
         let relay = try Relay([.init("backend", Receiver())])
         defer { relay.end() }
-        #expect(try relay.command("migrate", "--config", relay.configuration).end == .exited(0))
         let database = try relay.database
         var child = try registeredAndEnded(relay, database)
         // It has four seconds until the process ends as it is: a busy machine may take longer for what is done here.

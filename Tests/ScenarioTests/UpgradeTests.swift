@@ -54,7 +54,7 @@ import Vocabulary
         let file = ledger.hasSuffix(".sql") ? ledger : try fill(by: ledger)
         if file != ledger { try beside(ledger) }
         let (backend, doomed) = (try Receiver(), try Receiver())
-        let relay = try Relay(Self.integrations(backend, doomed))
+        let relay = try Relay(Self.integrations(backend, doomed), storage: .fresh)
         defer { relay.end() }
         let database = try relay.database
         let path = Self.directory.appending(path: file).path
@@ -105,7 +105,7 @@ import Vocabulary
     private func beside(_ binary: String) throws {
         let (first, second) = (try Receiver(), try Receiver())
         let integrations: [Relay.Integration] = [.init("first", first), .init("second", second)]
-        let old = try Relay(integrations, journal: "")
+        let old = try Relay(integrations, storage: .fresh, journal: "")
         defer { old.end() }
         try old.start(binary: binary)
         let new = try Relay(integrations, storage: .given(try old.database.connectionString))
@@ -142,7 +142,7 @@ import Vocabulary
         let (backend, doomed) = (
             try Receiver { _ in isDown.current ? .status(500) : .ok }, try Receiver { _ in .status(400) }
         )
-        let relay = try Relay(Self.integrations(backend, doomed), journal: "")
+        let relay = try Relay(Self.integrations(backend, doomed), storage: .fresh, journal: "")
         defer { relay.end() }
         try relay.start(binary: binary)
         for webhook in Self.settled { #expect(try relay.source().post(webhook) == 200) }

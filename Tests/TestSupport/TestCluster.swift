@@ -23,6 +23,8 @@ package final class TestCluster: Sendable {
     private let binaries: String
     private let databases = Counter()
     private let options: String
+    /// Files are copied faster than pages are logged, at the price of two checkpoints, which cost little without fsync.
+    private let strategy: String
     /// Held open for as long as this process lives: its end is the guardian's signal.
     private let lifeline: FileHandle
 
@@ -31,6 +33,7 @@ package final class TestCluster: Sendable {
     ///   - durable: fsync and full_page_writes on, as in production.
     ///   - settings: further lines of the configuration, `name=value`.
     package init(durable: Bool = false, settings: [String] = []) throws {
+        strategy = durable ? "" : " STRATEGY FILE_COPY"
         binaries = try Self.foundBinaries.get()
         directory = try Self.makeDirectory()
         let all =
@@ -96,7 +99,8 @@ package final class TestCluster: Sendable {
     /// A database of its own, empty or a copy of one that nobody is connected to; its connection string.
     package func createDatabase(copyOf template: String? = nil) throws -> String {
         let name = "test_\(databases.next())"
-        let sql = "CREATE DATABASE \(name)" + (template.map { " TEMPLATE \($0)" } ?? "")
+        let sql = "CREATE DATABASE \(name)" + (template.map { " TEMPLATE \($0)" } ?? "") + strategy
+        if let template { KeptSessions.end(of: connectionString(database: template)) }
         for _ in 1..<20 {
             do {
                 try psql(sql)
@@ -112,10 +116,13 @@ package final class TestCluster: Sendable {
     package func connectionString(database: String) -> String { "host=\(directory) user=postgres dbname=\(database)" }
 
     /// What one or several statements give, as `psql -A -t -c` prints it: unaligned and without headings.
+    /// - Parameter isKept: as for `Query.rows`.
     @discardableResult
-    package func psql(_ sql: String, database: String = "postgres") throws -> String {
+    package func psql(
+        _ sql: String, database: String = "postgres", inKeptSession isKept: Bool = false
+    ) throws -> String {
         do {
-            let rows = try Query.rows(sql, on: connectionString(database: database))
+            let rows = try Query.rows(sql, on: connectionString(database: database), inKeptSession: isKept)
             return rows.map { $0.joined(separator: "|") }.joined(separator: "\n")
                 .trimmingCharacters(in: .whitespacesAndNewlines)
         } catch { throw Failure(description: error.description) }
