@@ -96,7 +96,8 @@ struct QuarantineRetry {
         guard let kept = try await Quarantine.body(id, in: pool) else { return .vanished }
         let row = kept.row
         guard let source = configuration.sources.first(where: { $0.name.utf8.elementsEqual(row.source.utf8) }) else {
-            return .stillQuarantined(reason: "the configuration has no source \(row.source); restore that name, then try again")
+            return .stillQuarantined(
+                reason: "the configuration has no source \(row.source); restore that name, then try again")
         }
         if let line = ImportLine.setAside(row, kept.body) {
             if let fault = line.fault(at: ThisProcess.now()) { return .stillQuarantined(reason: fault) }
