@@ -107,7 +107,7 @@ final class BatchWrite {
     private func fanOut(
         on session: borrowing Session, into committed: inout BatchRecording.Committed
     ) throws(DatabaseError) -> (planned: [FanOut.Planned], ids: RecordStatements.RowIDs) {
-        let known = plan.touched.filter { plan.purchases[$0]?.isNew == false }.sorted()
+        let known = plan.touched.subtracting(plan.newPurchases).sorted()
         var fanOut = FanOut(plan.messages.lazy.map(\.fields), by: recording.routes)
         let rows = try queueReads.rows(
             headsOf: known, for: fanOut.orderedReceivers, messages: plan.messages.count,
@@ -158,7 +158,7 @@ final class BatchWrite {
         guard !timeouts.isEmpty else { return }
         for (id, delivery) in kept {
             let cause = plan.events[cause(of: delivery)]
-            guard cause.event.grantsOrEndsAccess, let timeout = timeouts[delivery.integration] else { continue }
+            guard cause.grantsOrEndsAccess, let timeout = timeouts[delivery.integration] else { continue }
             committed.awaited[cause.key, default: [:]][id] = timeout
         }
     }
@@ -213,7 +213,7 @@ final class BatchWrite {
         for id in plan.touched.sorted() {
             guard let purchase = plan.purchases[id] else { continue }
             let row = purchase.written(as: id, knowing: entitlements.known[id], in: recording.ledgerForm)
-            if purchase.isNew { purchases.append(row) } else { known.purchases.append(row) }
+            if plan.newPurchases.contains(id) { purchases.append(row) } else { known.purchases.append(row) }
         }
         if recording.mode == .insertIfAbsent, !purchases.isEmpty {
             let count = purchases.count
@@ -248,7 +248,7 @@ final class BatchWrite {
         guard recording.mode == .copy else { return rows }
         var (copied, others) = ([Row](), [Row]())
         for row in rows {
-            if plan.purchases[purchase(row)]?.isNew == true { copied.append(row) } else { others.append(row) }
+            if plan.newPurchases.contains(purchase(row)) { copied.append(row) } else { others.append(row) }
         }
         try new.write(copied, to: table, on: session)
         return others
