@@ -129,15 +129,21 @@ final class BatchWrite {
         into committed: inout BatchRecording.Committed
     ) -> [RecordTables.DeliveryRow] {
         var shared: [Int: Message] = [:]
-        let rows = kept.map { id, delivery in
+        let messages = kept.map { _, delivery in
             let message =
                 shared[delivery.message]
                 ?? message(delivery.message, row: messageIDs[delivery.message], with: access[delivery.message])
             shared[delivery.message] = message
+            return message
+        }
+        let unblocked = zip(kept, messages).filter { written, _ in !written.planned.isBlocked }
+            .map { written, message in (integration: written.planned.integration, bytes: message.bytes) }
+        // Whether each of these has a slot, in this order.
+        var slots = recording.daemon == nil ? [] : recording.dispatchBuffer.reserve(unblocked)[...]
+        let rows = zip(kept, messages).map { written, message in
+            let (id, delivery) = written
             var lease: Int64?
-            if !delivery.isBlocked, let daemon = recording.daemon,
-                recording.dispatchBuffer.reserve(delivery.integration, upTo: 1, bytesEach: message.bytes) == 1
-            {
+            if let daemon = recording.daemon, !delivery.isBlocked, slots.popFirst() == true {
                 lease = daemon
                 reserved.take(
                     Delivery(
