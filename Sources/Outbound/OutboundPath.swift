@@ -96,13 +96,10 @@ final class OutboundPath {
             Settlement(
                 delivery: delivery, verdict: verdict, httpStatus: status, latencyMilliseconds: latencyMilliseconds,
                 failure: failure.map { DeliveryDecision.withExcerpt($0, of: result) }))
-        let message = delivery.message
         observe(
             .attempt(
                 AttemptTrail(
-                    integration: route.integration.name, delivery: delivery.id, message: message.id,
-                    type: message.type, source: message.source, event: message.eventID,
-                    transaction: message.transaction, purchase: message.purchaseKey, transfer: message.transferID,
+                    integration: route.integration.name, delivery: delivery.id, message: delivery.message.trail,
                     attempt: delivery.attemptsMade + 1, outcome: verdict.outcome, httpStatus: status,
                     latencyMilliseconds: latencyMilliseconds, nextAttemptAt: decision.nextAttemptAt, failure: failure)))
     }
