@@ -293,7 +293,14 @@ final class BatchWrite {
     private func wanted(_ planned: [FanOut.Planned]) -> [String] {
         var rows = [[Int32]](repeating: [], count: plan.messages.count)
         for delivery in planned { rows[delivery.message].append(delivery.integration) }
-        return rows.map(MessageReceivers.text)
+        // Most messages of a batch are for the same ones.
+        var texts: [[Int32]: String] = [:]
+        return rows.map { integrations in
+            if let text = texts[integrations] { return text }
+            let text = MessageReceivers.text(integrations)
+            texts[integrations] = text
+            return text
+        }
     }
 
     /// - Returns: the rows of the messages that are new.
