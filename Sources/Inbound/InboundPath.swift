@@ -14,16 +14,31 @@ import Vocabulary
 /// Everything before recording runs on the connection's event loop without waiting, unless the ledger or the source's
 /// API is asked about the webhook first; the webhook is acknowledged when the batch with its event has been committed.
 /// For the meaning of the answers see Architecture.md, "Acknowledgement".
-struct InboundPath: Sendable {
+///
+/// A class, because the completion of each webhook has one, and it has many fields to copy.
+final class InboundPath: Sendable {
     let source: Source
     let adapter: any SourceAdapter
     /// Looks up what is known of a webhook and asks the source's API; nil: neither.
-    var enricher: Enricher?
+    let enricher: Enricher?
     let queue: RecordQueue
     /// Keeps webhooks that the ledger does not take in time; nil: they are answered 503.
-    var spooling: SpoolFallback?
+    let spooling: SpoolFallback?
     let now: @Sendable () -> Timestamp
     let observe: Observer
+
+    init(
+        source: Source, adapter: any SourceAdapter, enricher: Enricher? = nil, queue: RecordQueue,
+        spooling: SpoolFallback? = nil, now: @escaping @Sendable () -> Timestamp, observe: @escaping Observer
+    ) {
+        self.source = source
+        self.adapter = adapter
+        self.enricher = enricher
+        self.queue = queue
+        self.spooling = spooling
+        self.now = now
+        self.observe = observe
+    }
 
     private static let outdated = "another webhook of its purchase was recorded meanwhile"
     private static let unverifiable = "the key by which it is verified is not known yet"
@@ -84,7 +99,7 @@ struct InboundPath: Sendable {
             }
             let webhook = SpooledWebhook(
                 source: source.name, receivedAt: time, headers: id.map { [$0] } ?? [], body: request.body)
-            spool.write(webhook, because: cause) { answer in
+            spool.write(webhook, because: cause) { [self] answer in
                 switch answer {
                 case .written: acknowledge(.stored)
                 case .refused(let reason):
@@ -155,7 +170,7 @@ struct InboundPath: Sendable {
 
     private func submit(_ item: RecordQueue.Item, _ webhook: Authentic, _ submitter: Submitter) {
         if let ticket = submitter.ticket { spooling?.given(ticket) }
-        let problem = queue.submit(item, startedAt: webhook.startedAt, fallback: submitter.fallback) { answer in
+        let problem = queue.submit(item, startedAt: webhook.startedAt, fallback: submitter.fallback) { [self] answer in
             switch answer {
             case .stored: submitter.answer(.stored)
             case .unavailable: submitter.answer(.unavailable)

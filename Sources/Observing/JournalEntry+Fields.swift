@@ -79,13 +79,13 @@ extension JournalEntry {
     }
 
     private static func add(_ trail: AttemptTrail, to list: inout FieldList) {
-        list.add("SOURCE", trail.source)
-        list.add("EVENT", trail.event)
-        list.add("EVENT_NAME", trail.type)
-        list.add("TRANSACTION", trail.transaction)
-        list.add("PURCHASE", trail.purchase)
-        list.add("TRANSFER", trail.transfer)
-        list.add("MESSAGE", trail.message)
+        list.add("SOURCE", trail.message.source)
+        list.add("EVENT", trail.message.eventID)
+        list.add("EVENT_NAME", trail.message.type)
+        list.add("TRANSACTION", trail.message.transaction)
+        list.add("PURCHASE", trail.message.purchaseKey)
+        list.add("TRANSFER", trail.message.transferID)
+        list.add("MESSAGE", trail.message.id)
         list.add("INTEGRATION", trail.integration)
         list.add("DELIVERY", String(trail.delivery))
         list.add("ATTEMPT", trail.attempt)

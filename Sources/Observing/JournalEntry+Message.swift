@@ -118,11 +118,11 @@ extension JournalEntry {
     }
 
     private static func attempted(_ trail: AttemptTrail) -> String {
-        let subject = "\(trail.type) to \(trail.integration)"
+        let subject = "\(trail.message.type) to \(trail.integration)"
         let answer = trail.httpStatus.map { "\($0) in " } ?? "no answer after "
         let measure = "(\(answer)\(trail.latencyMilliseconds) ms, attempt \(trail.attempt))"
         let failure = trail.failure ?? (trail.httpStatus.map { "HTTP \($0)" } ?? "no reason known")
-        let end = ending(trail.transaction)
+        let end = ending(trail.message.transaction)
         return switch JournalEntryKind(.attempt(trail)) {
         case .deliveryAccepted: "delivered \(subject) \(measure)\(end)"
         case .deliveryDead: "dead letter \(subject) \(measure)\(end): \(failure)"

@@ -7,7 +7,9 @@ import Vocabulary
 ///
 /// It runs on the lane's event loop. It neither claims nor writes: the delivery that it is given is leased already, and
 /// the result goes into the settlement buffer.
-struct OutboundPath {
+///
+/// A class, because the completion of each attempt has one, and it has many fields to copy.
+final class OutboundPath {
     let route: RoutedIntegration
     let client: EndpointClient
     let head: RequestHead
@@ -18,6 +20,22 @@ struct OutboundPath {
     let settlements: SettlementBuffer
     let confirmations: Confirmations
     let observe: Observer
+
+    init(
+        route: RoutedIntegration, client: EndpointClient, head: RequestHead, signer: StandardWebhooksSigner,
+        sources: SourceSignings, clock: DatabaseClock, settlements: SettlementBuffer, confirmations: Confirmations,
+        observe: @escaping Observer
+    ) {
+        self.route = route
+        self.client = client
+        self.head = head
+        self.signer = signer
+        self.sources = sources
+        self.clock = clock
+        self.settlements = settlements
+        self.confirmations = confirmations
+        self.observe = observe
+    }
 
     /// How an attempt ended, as its lane sees it.
     enum End {
@@ -41,7 +59,7 @@ struct OutboundPath {
                 carrying: message, to: route.integration, head: head, signer: signer, source: source,
                 unixSeconds: WallClock.unixSeconds)
         } catch {
-            return client.eventLoop.assumeIsolated().execute {
+            return client.eventLoop.assumeIsolated().execute { [self] in
                 settle(
                     delivery, .failure(.unsendable(error.explanation)), isProbe: isProbe, isOutdated: isOutdated(),
                     latencyMilliseconds: 0)
@@ -50,7 +68,7 @@ struct OutboundPath {
         }
         Failpoint.reach(.deliveryBeforeRequest)
         let startedAt = NIODeadline.now()
-        client.send(request) { result in
+        client.send(request) { [self] result in
             if case .failure(.cancelled) = result { return completion(.cut) }
             Failpoint.reach(.deliveryAfterAnswer)
             let latency = Int((NIODeadline.now() - startedAt).nanoseconds / 1_000_000)
@@ -78,13 +96,10 @@ struct OutboundPath {
             Settlement(
                 delivery: delivery, verdict: verdict, httpStatus: status, latencyMilliseconds: latencyMilliseconds,
                 failure: failure.map { DeliveryDecision.withExcerpt($0, of: result) }))
-        let message = delivery.message
         observe(
             .attempt(
                 AttemptTrail(
-                    integration: route.integration.name, delivery: delivery.id, message: message.id,
-                    type: message.type, source: message.source, event: message.eventID,
-                    transaction: message.transaction, purchase: message.purchaseKey, transfer: message.transferID,
+                    integration: route.integration.name, delivery: delivery.id, message: delivery.message.trail,
                     attempt: delivery.attemptsMade + 1, outcome: verdict.outcome, httpStatus: status,
                     latencyMilliseconds: latencyMilliseconds, nextAttemptAt: decision.nextAttemptAt, failure: failure)))
     }

@@ -2,16 +2,8 @@
 package final class Message: Sendable {
     /// Row of `messages`; ascending within a purchase in the order in which its messages are announced.
     package let row: Int64
-    /// `webhook-id`: stable over attempts and replays.
-    package let id: String
-    /// The vendor's event id, else Posthouse's own; a derived message has its own.
-    package let eventID: String
-    package let type: String
-    package let source: String
-    package let transaction: String?
+    package let trail: MessageTrail
     package let purchase: Identifier?
-    package let purchaseKey: String?
-    package let transferID: String?
     /// `{"type":…,"data":{…,"original":` – the standard payload up to the source's original.
     package let envelope: [UInt8]
     /// The webhook's body, byte for byte.
@@ -30,19 +22,23 @@ package final class Message: Sendable {
         derivedBody: [UInt8]?, access: [UInt8]? = nil
     ) {
         self.row = row
-        self.id = id
-        self.eventID = eventID
-        self.type = type
-        self.source = source
-        self.transaction = transaction
+        trail = MessageTrail(
+            id: id, eventID: eventID, type: type, source: source, transaction: transaction, purchaseKey: purchaseKey,
+            transferID: transferID)
         self.purchase = purchase
-        self.purchaseKey = purchaseKey
-        self.transferID = transferID
         self.envelope = envelope
         self.original = original
         self.derivedBody = derivedBody
         self.access = access
     }
+
+    package var id: String { trail.id }
+    package var eventID: String { trail.eventID }
+    package var type: String { trail.type }
+    package var source: String { trail.source }
+    package var transaction: String? { trail.transaction }
+    package var purchaseKey: String? { trail.purchaseKey }
+    package var transferID: String? { trail.transferID }
 
     /// The end of the standard payload, after the original.
     package static let envelopeEnd: [UInt8] = Array("}}".utf8)

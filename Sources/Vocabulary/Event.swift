@@ -65,15 +65,16 @@ package struct Fact: Hashable, Sendable {
     }
 }
 
-/// One webhook with a readable envelope, in the vocabulary that all sources share.
-package struct Event: Sendable {
+/// One webhook with a readable envelope, in the vocabulary that all sources share. A class, because it is passed on
+/// more often than it is read, and has some thirty fields to copy.
+package final class Event: Sendable {
     package let scope: Scope
     /// The vendor's own id of the event, where it sends one.
     package let vendorEventID: String?
     /// The vendor's own name of the event.
     package let name: String
     /// Purchasely's v3 name of the event: what `events` globs match, and the value of `type`.
-    package var type: String
+    package let type: String
     /// Nil: the event names neither a purchase nor anybody.
     package let holder: Holder?
     /// `event_created_at_ms`.
@@ -100,8 +101,8 @@ package struct Event: Sendable {
     /// of it before a vendor's API was asked.
     package let isIDOfSource: Bool
     /// Absent where the envelope names no purchase.
-    package var purchase: Purchase?
-    package var transaction: Transaction?
+    package let purchase: Purchase?
+    package let transaction: Transaction?
     /// What it says of money, as a JSON object (posthouse-messages(7), "Money"); nil: nothing.
     package let money: [UInt8]?
     /// Whether the vendor calls a renewal like any other, also if it converts a trial: the ledger then gives it the
@@ -115,7 +116,7 @@ package struct Event: Sendable {
     package let typeIfPaused: String?
     /// What the event states about who holds the purchase; empty for a lifecycle event. More than one where the vendor
     /// names several holders of one purchase (shared access, an install and its identity).
-    package var facts: [Fact]
+    package let facts: [Fact]
     /// What the event states about holders beyond this one purchase.
     package let change: HolderChange?
     /// The users that its anonymous holders are known to be, as of the event time.
@@ -141,7 +142,7 @@ package struct Event: Sendable {
     /// When the request of a statement of the app's backend is answered 503, at the latest. Nothing of it is written
     /// after that, for the backend may have stated something else since; what hangs in the writes or in their COMMIT
     /// then may still be stored, as with any 503. Nil: it may be recorded whenever that succeeds.
-    package var admittedUntil: ContinuousClock.Instant?
+    package let admittedUntil: ContinuousClock.Instant?
     /// The body, byte for byte as it was signed.
     package let body: [UInt8]
 
@@ -153,7 +154,8 @@ package struct Event: Sendable {
         typeIfKnown: String? = nil, typeIfPaused: String? = nil, facts: [Fact] = [], change: HolderChange? = nil,
         links: [HolderLink] = [],
         decoded: [UInt8]? = nil, answer: [UInt8]? = nil, tokens: [KnownToken] = [], history: StatedHistory? = nil,
-        repeated: [UInt8]? = nil, isOfBackend: Bool = false, presumedAsOf: Timestamp? = nil, body: [UInt8]
+        repeated: [UInt8]? = nil, isOfBackend: Bool = false, presumedAsOf: Timestamp? = nil,
+        admittedUntil: ContinuousClock.Instant? = nil, body: [UInt8]
     ) {
         self.scope = scope
         self.vendorEventID = vendorEventID
@@ -182,18 +184,37 @@ package struct Event: Sendable {
         self.repeated = repeated
         self.isOfBackend = isOfBackend
         self.presumedAsOf = presumedAsOf
+        self.admittedUntil = admittedUntil
         self.body = body
     }
 }
 
 extension Event {
+    /// The same event, which states these of its purchase instead.
+    package func replacing(purchase: Purchase?, transaction: Transaction?, facts: [Fact]) -> Event {
+        copy(purchase, transaction, facts, admittedUntil)
+    }
+
+    /// The same event, with `admittedUntil`.
+    package func admitted(until limit: ContinuousClock.Instant) -> Event { copy(purchase, transaction, facts, limit) }
+
+    private func copy(
+        _ purchase: Purchase?, _ transaction: Transaction?, _ facts: [Fact], _ admittedUntil: ContinuousClock.Instant?
+    ) -> Event {
+        Event(
+            scope: scope, vendorEventID: vendorEventID, name: name, type: type, holder: holder, occurredAt: occurredAt,
+            isTimeRepeated: isTimeRepeated, asOf: asOf, yieldsTransaction: yieldsTransaction,
+            yieldsProduct: yieldsProduct, isIDOfSource: isIDOfSource, purchase: purchase, transaction: transaction,
+            money: money, mayConvertTrial: mayConvertTrial, typeIfKnown: typeIfKnown, typeIfPaused: typeIfPaused,
+            facts: facts, change: change, links: links, decoded: decoded, answer: answer, tokens: tokens,
+            history: history, repeated: repeated, isOfBackend: isOfBackend, presumedAsOf: presumedAsOf,
+            admittedUntil: admittedUntil, body: body)
+    }
+
     /// The name of the events that lines of an import become: nothing is sent of them.
     package static let importName = "posthouse.import"
 
     package var isImport: Bool { name.utf8.elementsEqual(Self.importName.utf8) }
-
-    /// Whether an app may be waiting for this event's acknowledgement before it uses the changed access.
-    package var grantsOrEndsAccess: Bool { type == "ACTIVATE" || type == "DEACTIVATE" }
 }
 
 /// An authentic body without a readable envelope: kept byte for byte, acknowledged, never lost.

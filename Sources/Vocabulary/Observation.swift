@@ -143,18 +143,37 @@ package struct TransferTrail: Sendable {
     }
 }
 
+/// Ids by which a message can be traced. They are apart from its bytes, because entries wait for the journal.
+package final class MessageTrail: Sendable {
+    /// `webhook-id`: stable over attempts and replays.
+    package let id: String
+    /// The vendor's event id, else Posthouse's own; a derived message has its own.
+    package let eventID: String
+    package let type: String
+    package let source: String
+    package let transaction: String?
+    package let purchaseKey: String?
+    package let transferID: String?
+
+    package init(
+        id: String, eventID: String, type: String, source: String, transaction: String?, purchaseKey: String?,
+        transferID: String?
+    ) {
+        self.id = id
+        self.eventID = eventID
+        self.type = type
+        self.source = source
+        self.transaction = transaction
+        self.purchaseKey = purchaseKey
+        self.transferID = transferID
+    }
+}
+
 /// One HTTP request of a delivery, with all its fields in one entry.
 package struct AttemptTrail: Sendable {
     package var integration: String
     package var delivery: Int64
-    /// `webhook-id`.
-    package var message: String
-    package var type: String
-    package var source: String
-    package var event: String
-    package var transaction: String?
-    package var purchase: String?
-    package var transfer: String?
+    package var message: MessageTrail
     /// Counted from 1.
     package var attempt: Int
     package var outcome: Outcome
@@ -165,19 +184,12 @@ package struct AttemptTrail: Sendable {
     package var failure: String?
 
     package init(
-        integration: String, delivery: Int64, message: String, type: String, source: String, event: String,
-        transaction: String?, purchase: String?, transfer: String?, attempt: Int, outcome: Outcome, httpStatus: Int?,
+        integration: String, delivery: Int64, message: MessageTrail, attempt: Int, outcome: Outcome, httpStatus: Int?,
         latencyMilliseconds: Int, nextAttemptAt: Timestamp?, failure: String?
     ) {
         self.integration = integration
         self.delivery = delivery
         self.message = message
-        self.type = type
-        self.source = source
-        self.event = event
-        self.transaction = transaction
-        self.purchase = purchase
-        self.transfer = transfer
         self.attempt = attempt
         self.outcome = outcome
         self.httpStatus = httpStatus

@@ -165,13 +165,13 @@ struct AccessEndTests {
             for (index, order) in permutations(Array(words.indices)).enumerated() {
                 for word in order.map({ words[$0] }) {
                     let until = word.until.map { at($0) }
-                    var event = Event.paying(
+                    let event = Event.paying(
                         user, from: at(word.at), until: until, transaction: word.transaction, named: word.name,
                         environment: "order\(index)")
-                    event.transaction = Transaction(
+                    let stated = Transaction(
                         storeTransactionID: word.transaction, storeOriginalTransactionID: nil, purchasedAt: nil,
                         effectiveNextRenewalAt: until, offerType: nil, status: word.status)
-                    await daemon.record([event])
+                    await daemon.record([event.with(transaction: stated)])
                 }
                 let held = try await HolderLookup(pool: daemon.pool, leeways: Leeways([.leaving("shop", .none)]))
                     .entitlements(of: .holder(user), in: LookupScope(environment: "order\(index)", source: nil)).entries
@@ -193,15 +193,15 @@ struct AccessEndTests {
                 let environment = "order\(index)"
                 for word in order.map({ words[$0] }) {
                     let end = word.until.map { at($0) }
-                    var event = Event.paying(
+                    let event = Event.paying(
                         user, from: at(word.at), until: end, transaction: word.transaction, environment: environment)
-                    event.purchase = Purchase(
+                    let purchase = Purchase(
                         key: "subs_1", kind: .subscription, store: store, product: "gold", plan: "monthly",
                         subscriptionID: "subs_1")
-                    event.transaction = Transaction(
+                    let stated = Transaction(
                         storeTransactionID: word.transaction, storeOriginalTransactionID: nil, purchasedAt: nil,
                         effectiveNextRenewalAt: end, offerType: nil, status: nil)
-                    await daemon.record([event])
+                    await daemon.record([event.with(purchase: purchase, transaction: stated)])
                 }
                 let held = try await HolderLookup(pool: daemon.pool, leeways: Leeways([.leaving("shop", .none)]))
                     .entitlements(of: .holder(user), in: LookupScope(environment: environment, source: nil)).entries
@@ -227,14 +227,14 @@ struct AccessEndTests {
             let new: Order = ("new", "new", -5, days, true)
             for (index, order) in permutations((isFirstKnown ? old : Array(old.suffix(1))) + [new]).enumerated() {
                 for word in order {
-                    var event = Event.paying(
+                    let event = Event.paying(
                         user, from: at(word.at), until: at(word.until), transaction: word.id,
                         environment: "order\(index)")
-                    event.transaction = Transaction(
+                    let stated = Transaction(
                         storeTransactionID: word.id, storeOriginalTransactionID: word.first,
                         purchasedAt: word.isDated ? at(word.at) : nil, effectiveNextRenewalAt: at(word.until),
                         offerType: nil, status: nil)
-                    await daemon.record([event])
+                    await daemon.record([event.with(transaction: stated)])
                 }
                 let held = try await HolderLookup(pool: daemon.pool, leeways: Leeways([.leaving("shop", .none)]))
                     .entitlements(of: .holder(user), in: LookupScope(environment: "order\(index)", source: nil)).entries
@@ -260,19 +260,19 @@ struct AccessEndTests {
             func at(_ days: Int64) -> Timestamp { now.advanced(byMilliseconds: days * 24 * Self.hour) }
             func event(_ word: Word, _ environment: String) -> Event {
                 let until = word.until.map { at($0) }
-                var event = Event.sample(
+                let event = Event.sample(
                     until == nil ? "VOIDED_PURCHASE" : "ACTIVATE", at: at(word.at), transaction: word.id,
                     environment: environment,
                     fact: until.map { Fact(kind: .gain, holder: user, at: at(word.at), until: $0) },
                     yieldsTransaction: until == nil)
-                event.purchase = Purchase(
+                let purchase = Purchase(
                     key: "subs_1", kind: .subscription, store: "GOOGLE_PLAY_STORE", product: "gold", plan: "monthly",
                     subscriptionID: nil)
-                event.transaction = Transaction(
+                let stated = Transaction(
                     storeTransactionID: word.id, storeOriginalTransactionID: word.first,
                     purchasedAt: word.isDated ? at(word.at) : nil, effectiveNextRenewalAt: until,
                     offerType: word.isDated ? "INTRO_OFFER" : nil, status: until.map { _ in "AUTO_RENEWING" })
-                return event
+                return event.with(purchase: purchase, transaction: stated)
             }
             for (number, history) in histories.enumerated() {
                 for (index, order) in permutations(history.words).enumerated() {
@@ -345,14 +345,14 @@ struct AccessEndTests {
                         continue
                     }
                     let word = example.webhooks[index - 1]
-                    var event = Event.paying(
+                    let event = Event.paying(
                         user, from: at(word.at), until: word.until.map { at($0) }, transaction: word.id,
                         environment: environment)
-                    event.transaction = Transaction(
+                    let stated = Transaction(
                         storeTransactionID: word.id, storeOriginalTransactionID: word.first,
                         purchasedAt: word.boughtAt.map { at($0) },
                         effectiveNextRenewalAt: word.until.map { at($0) }, offerType: nil, status: nil)
-                    await daemon.record([event])
+                    await daemon.record([event.with(transaction: stated)])
                 }
                 let held = try await HolderLookup(pool: daemon.pool, leeways: Leeways([.leaving("shop", .none)]))
                     .entitlements(of: .holder(user), in: LookupScope(environment: environment, source: nil)).entries
@@ -404,12 +404,12 @@ extension Event {
         environment: String = "PRODUCTION"
     ) -> Event {
         let fact = Fact(kind: .gain, holder: holder, at: time ?? start, until: end)
-        var event = Event.sample(
-            name ?? "ACTIVATE", holder: holder, at: time ?? start, purchase: purchase, transaction: transaction,
-            source: source, environment: environment, fact: name == nil ? fact : nil)
-        event.transaction = Transaction(
-            storeTransactionID: transaction, storeOriginalTransactionID: nil, purchasedAt: start,
-            effectiveNextRenewalAt: end, offerType: nil, status: nil)
-        return event
+        let event = Event.sample(
+            name ?? "ACTIVATE", holder: holder, at: time ?? start, purchase: purchase, source: source,
+            environment: environment, fact: name == nil ? fact : nil)
+        return event.with(
+            transaction: Transaction(
+                storeTransactionID: transaction, storeOriginalTransactionID: nil, purchasedAt: start,
+                effectiveNextRenewalAt: end, offerType: nil, status: nil))
     }
 }

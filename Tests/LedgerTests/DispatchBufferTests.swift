@@ -49,6 +49,17 @@ struct DispatchBufferTests {
         #expect(dispatchBuffer.room(1) == 1_000)
     }
 
+    @Test("Of the messages of a batch each gets a slot, in their order, whose lane is open and has room")
+    func batch() {
+        let dispatchBuffer = DispatchBuffer(slotsPerLane: 2, bytesPerLane: 1_000)
+        dispatchBuffer.open(1) { _ in }
+        dispatchBuffer.open(3) { _ in }
+        let granted = dispatchBuffer.reserve([(1, 400), (2, 0), (3, 1_000), (1, 0), (3, 0), (1, 0)])
+        #expect(granted == [true, false, true, true, false, false])
+        #expect(dispatchBuffer.room(1) == 600 && dispatchBuffer.room(3) == 0)
+        #expect(dispatchBuffer.reservedSlots(1) == 2 && dispatchBuffer.reservedSlots(3) == 1)
+    }
+
     @Test("Each lane has its part of the bytes of all; however many there are, it is enough for a message")
     func parts() {
         let dispatchBuffer = DispatchBuffer(bytesPerLane: Limits.laneBytesMax)

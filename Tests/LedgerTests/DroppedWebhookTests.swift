@@ -182,13 +182,12 @@ struct DroppedModel {
                 case .loss: Fact(kind: .loss, holder: holder, at: at, until: end)
                 case .remark: nil
                 }
-            var event = Event.sample(
-                kind.rawValue, holder: holder, at: at, purchase: purchase, transaction: "\(purchase)-\(period)",
-                environment: environment, fact: fact)
-            event.transaction = Transaction(
-                storeTransactionID: "\(purchase)-\(period)", storeOriginalTransactionID: nil, purchasedAt: start,
-                effectiveNextRenewalAt: end, offerType: nil, status: nil)
-            return event
+            let event = Event.sample(
+                kind.rawValue, holder: holder, at: at, purchase: purchase, environment: environment, fact: fact)
+            return event.with(
+                transaction: Transaction(
+                    storeTransactionID: "\(purchase)-\(period)", storeOriginalTransactionID: nil, purchasedAt: start,
+                    effectiveNextRenewalAt: end, offerType: nil, status: nil))
         }
     }
 

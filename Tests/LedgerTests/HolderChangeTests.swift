@@ -358,19 +358,18 @@ struct HolderChangeTests {
     func voidedTransaction(isOneBatch: Bool) async throws {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon()
-            var voided = gain(Self.a, "s1", at: 60, transaction: "first")("E")
-            voided.transaction = Transaction(
-                storeTransactionID: "first", storeOriginalTransactionID: "first", purchasedAt: nil,
-                effectiveNextRenewalAt: nil, offerType: nil, status: nil)
+            let voided = gain(Self.a, "s1", at: 60, transaction: "first")("E").with(
+                transaction: Transaction(
+                    storeTransactionID: "first", storeOriginalTransactionID: "first", purchasedAt: nil,
+                    effectiveNextRenewalAt: nil, offerType: nil, status: nil))
             let moved = change(.move(from: [Self.a], to: Self.b, isNative: true), at: 100)("E")
             let events = [gain(Self.a, "s1", at: 50, transaction: "second")("E"), voided].map { event in
-                var event = event
-                if let purchase = event.purchase {
-                    event.purchase = Purchase(
-                        key: purchase.key, kind: purchase.kind, store: "GOOGLE_PLAY_STORE", product: nil, plan: nil,
-                        subscriptionID: nil)
-                }
-                return event
+                event.with(
+                    purchase: event.purchase.map { purchase in
+                        Purchase(
+                            key: purchase.key, kind: purchase.kind, store: "GOOGLE_PLAY_STORE", product: nil,
+                            plan: nil, subscriptionID: nil)
+                    })
             }
             if isOneBatch {
                 await daemon.record(events + [moved])
@@ -383,10 +382,10 @@ struct HolderChangeTests {
 
     /// Two transactions of one purchase: the older one is heard of late, and again later.
     private var twoTransactions: [Event] {
-        var restated = gain(Self.a, "s1", at: 60, transaction: "first")("E")
-        restated.transaction = Transaction(
-            storeTransactionID: "first", storeOriginalTransactionID: "tx_0", purchasedAt: seconds(0),
-            effectiveNextRenewalAt: seconds(50), offerType: nil, status: nil)
+        let restated = gain(Self.a, "s1", at: 60, transaction: "first")("E").with(
+            transaction: Transaction(
+                storeTransactionID: "first", storeOriginalTransactionID: "tx_0", purchasedAt: seconds(0),
+                effectiveNextRenewalAt: seconds(50), offerType: nil, status: nil))
         return [
             gain(Self.a, "s1", at: 50, transaction: "second")("E"),
             gain(Self.a, "s1", at: 0, transaction: "first")("E"), restated,

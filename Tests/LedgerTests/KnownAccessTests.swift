@@ -386,7 +386,7 @@ struct KnownAccessTests {
                 hash: id, scope: Scope(source: "shop", app: "app.one", environment: "PRODUCTION"),
                 purchase: Purchase(
                     key: "p", kind: .subscription, store: "S", product: nil, plan: nil, subscriptionID: nil),
-                asOf: seconds(2), state: PurchaseState(), isNew: false, known: known)
+                asOf: seconds(2), state: PurchaseState(), known: known)
             var plan = BatchPlan(purchases: [id: purchase], rules: [:])
             plan.touched = [id]
             for row in stated {

@@ -179,13 +179,13 @@ struct LapseTests {
                 pool: daemon.pool, retention: Retention(attempts: month, events: month, duplicates: month))
             for (hours, kept) in [(1, "1"), (25, "0")] as [(Int64, String)] {
                 try ledger.psql("DELETE FROM purchase_ends")
-                var event = Event.paying(
+                let event = Event.paying(
                     user, from: seconds(0), until: now.advanced(byMilliseconds: -hours * Self.hour),
                     transaction: "t\(hours)")
-                event.purchase = Purchase(
+                let granted = Purchase(
                     key: "manual:\(hours)", kind: .oneTime, store: Purchase.manualStore, product: "plus", plan: nil,
                     subscriptionID: nil)
-                await daemon.record([event])
+                await daemon.record([event.with(purchase: granted)])
                 #expect(try await lapses(daemon).announce() == 1)
                 try await upkeep.pruneEnds()
                 #expect(try ledger.psql("SELECT count(*) FROM purchase_ends") == kept)

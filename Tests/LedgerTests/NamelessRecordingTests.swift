@@ -178,9 +178,9 @@ struct NamelessRecordingTests {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon([.named("all")])
             func record(_ facts: [Fact], of holder: Holder, at: Int64) async {
-                var event = Event.sample(
-                    holder: holder, at: seconds(at), purchase: "p", transaction: "t\(at)", source: "store")
-                event.facts = facts
+                let event = Event.sample(
+                    holder: holder, at: seconds(at), purchase: "p", transaction: "t\(at)", source: "store",
+                    facts: facts)
                 await daemon.record([event])
             }
             func goesOn(_ kind: Fact.Kind, _ at: Int64, _ how: Fact.Kind = .said) async {

@@ -52,9 +52,8 @@ struct RepairVersionsTests {
             let begin = Event.stating(.activate(user, seconds(0), until: seconds(1_000)))
             let end = Event.stating(.deactivate(user, seconds(1_000), until: seconds(1_000)))
             await ledger.record([begin, end], by: daemon, readings)
-            var earlier = end
-            earlier.facts = [.deactivate(user, seconds(1_000).advanced(byMilliseconds: -1), until: seconds(1_000))]
-            readings.remember([earlier])
+            let fact = Fact.deactivate(user, seconds(1_000).advanced(byMilliseconds: -1), until: seconds(1_000))
+            readings.remember([end.replacing(purchase: end.purchase, transaction: end.transaction, facts: [fact])])
             let rebuilt = try await ledger.repair("subs_1", readings, by: daemon)
             #expect(rebuilt.verdict == .rebuilt && !rebuilt.isPartial && rebuilt.missing.isEmpty, "\(rebuilt)")
             #expect(try await ledger.repair("subs_1", readings, by: daemon).verdict == .sound)

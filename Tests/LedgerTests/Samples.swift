@@ -57,6 +57,11 @@ extension Event {
             facts: fact.map { [$0] } ?? facts, body: Array((body ?? #"{"event_name":"\#(name)"}"#).utf8))
     }
 
+    /// The same event with another purchase or another transaction.
+    func with(purchase: Purchase? = nil, transaction: Transaction? = nil) -> Event {
+        replacing(purchase: purchase ?? self.purchase, transaction: transaction ?? self.transaction, facts: facts)
+    }
+
     /// The webhook that states `fact`, under Purchasely's name for it.
     static func stating(
         _ fact: Fact, purchase: String = "subs_1", kind: Purchase.Kind = .subscription, transaction: String = "tx_1",

@@ -72,20 +72,20 @@ struct TrialConversionTests {
         #expect(orders.count == 120)
         let usual = Self.plan(Self.life)
         #expect(
-            usual.events.map(\.event.type).suffix(3)
+            usual.events.map(\.type).suffix(3)
                 == ["TRIAL_CONVERTED", "SUBSCRIPTION_RENEWED", "SUBSCRIPTION_RENEWED"])
         for order in orders {
             let plan = Self.plan(order)
             for (index, stated) in order.enumerated() where stated.name == "DID_RENEW" {
                 let isKnown = order[..<index].contains { $0.offer == "FREE_TRIAL" }
                 let expected = stated.period == "t1" && isKnown ? "TRIAL_CONVERTED" : "SUBSCRIPTION_RENEWED"
-                #expect(plan.events[index].event.type == expected, "\(order.map(\.name)) \(stated.period)")
+                #expect(plan.events[index].type == expected, "\(order.map(\.name)) \(stated.period)")
             }
             // The name is all that may depend on it.
             #expect(plan.purchases.mapValues(\.state) == usual.purchases.mapValues(\.state))
             #expect(plan.entitlements.mapValues(\.access) == usual.entitlements.mapValues(\.access))
             #expect(plan.transfers.isEmpty)
-            for (message, event) in zip(plan.messages, plan.events) { #expect(message.type == event.event.type) }
+            for (message, event) in zip(plan.messages, plan.events) { #expect(message.type == event.type) }
         }
     }
 
@@ -158,7 +158,7 @@ struct TrialConversionTests {
                 guard let arrival = EventBatch([event], in: .timedKeys).firsts.first else { continue }
                 plan.add(BatchPlan.PlannedEvent(arrival, row: Int64(index + 1), purchase: Self.purchase))
             }
-            #expect(plan.events.map(\.event.type) == types && plan.messages.map(\.type) == types)
+            #expect(plan.events.map(\.type) == types && plan.messages.map(\.type) == types)
             #expect(plan.entitlements.values.map(\.access.isActive) == [false])
         }
     }

@@ -4,12 +4,14 @@ import Vocabulary
 extension AttemptTrail {
     static func sample(
         integration: String = "backend", outcome: Outcome = .accepted, httpStatus: Int? = 200, latency: Int = 12,
-        transaction: String? = "100000099999999", attempt: Int = 1, nextAttemptAt: Timestamp? = nil,
-        failure: String? = nil
+        transaction: String? = "100000099999999", purchase: String? = "subs_1", transfer: String? = "tr_1",
+        attempt: Int = 1, nextAttemptAt: Timestamp? = nil, failure: String? = nil
     ) -> AttemptTrail {
         AttemptTrail(
-            integration: integration, delivery: 7, message: "msg_1", type: "SUBSCRIPTION_RECEIVED",
-            source: "purchasely", event: "evt_1", transaction: transaction, purchase: "subs_1", transfer: "tr_1",
+            integration: integration, delivery: 7,
+            message: MessageTrail(
+                id: "msg_1", eventID: "evt_1", type: "SUBSCRIPTION_RECEIVED", source: "purchasely",
+                transaction: transaction, purchaseKey: purchase, transferID: transfer),
             attempt: attempt, outcome: outcome, httpStatus: httpStatus, latencyMilliseconds: latency,
             nextAttemptAt: nextAttemptAt, failure: failure)
     }
@@ -35,16 +37,11 @@ let bareObservations: [Observation] = {
     (event.transaction, event.purchase) = (nil, nil)
     var transfer = TransferTrail.sample
     (transfer.transfer, transfer.transaction) = (nil, nil)
-    let attempts = [
-        AttemptTrail.sample(outcome: .retry, httpStatus: nil, transaction: nil),
-        .sample(outcome: .dead, httpStatus: nil, transaction: nil), .sample(transaction: nil),
-        .sample(outcome: .paused, httpStatus: 410, transaction: nil),
-    ].map { attempt in
-        var bare = attempt
-        (bare.purchase, bare.transfer) = (nil, nil)
-        return Observation.attempt(bare)
+    func attempt(_ outcome: Outcome, _ httpStatus: Int?) -> Observation {
+        .attempt(.sample(outcome: outcome, httpStatus: httpStatus, transaction: nil, purchase: nil, transfer: nil))
     }
-    return attempts + [
+    return [
+        attempt(.retry, nil), attempt(.dead, nil), attempt(.accepted, 200), attempt(.paused, 410),
         .eventRecorded(event, duplicate: false), .eventRecorded(event, duplicate: true), .duplicateDiffers(event),
         .transferVoided(transfer, explanation: "user u0 held it between"),
         .refused(source: "", status: 404, reason: "no such source"), .refusals(source: "", status: 404, count: 9),

@@ -95,14 +95,9 @@ struct BodyFields {
         return try bounded(text, key)
     }
 
-    /// The time in the first of `spellings` that can be read. A time beyond the writable range becomes the nearest
-    /// writable one, so that a period without an end keeps none.
-    func time(_ spellings: TimeSpelling...) -> Timestamp? {
-        for spelling in spellings {
-            if let read = try? read(spelling) { return read.nearestWritable }
-        }
-        return nil
-    }
+    /// The time, if it can be read. One beyond the writable range becomes the nearest writable one, so that a period
+    /// without an end keeps none.
+    func time(_ spelling: TimeSpelling) -> Timestamp? { (try? read(spelling))?.nearestWritable }
 
     /// Seconds or milliseconds since 1970. Nil if it is absent or 0, which means "never".
     func epoch(_ key: String) -> Timestamp? {

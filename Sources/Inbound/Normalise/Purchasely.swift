@@ -18,6 +18,7 @@ package struct Purchasely: SourceAdapter {
         let holder = try holder(in: fields)
         let occurredAt = try fields.requiredTime(.milliseconds("event_created_at_ms"), .iso8601("event_created_at"))
         let purchase = try purchase(in: fields, eventName: name)
+        let until = fields.purchaselyTime("effective_next_renewal_at_ms", "effective_next_renewal_at")
         let app = if let app = source.app { app } else { try fields.text("store_app_bundle_id") ?? "" }
         let environment = try fields.text("environment") ?? source.defaultEnvironment
         return Event(
@@ -35,9 +36,9 @@ package struct Purchasely: SourceAdapter {
             // ACTIVATE (docs.purchasely.com/docs/entitlement-events).
             yieldsProduct: name == PurchaselyNames.deactivate,
             purchase: purchase,
-            transaction: try transaction(in: fields),
+            transaction: try transaction(in: fields, until: until),
             money: money(in: fields, eventName: name).json,
-            facts: try facts(in: fields, eventName: name, of: purchase, holder: holder, at: occurredAt),
+            facts: try facts(in: fields, eventName: name, of: purchase, holder: holder, at: occurredAt, until: until),
             body: body)
     }
 
@@ -72,13 +73,13 @@ package struct Purchasely: SourceAdapter {
             product: try fields.text("product"), plan: try fields.text("plan"), subscriptionID: subscription)
     }
 
-    private func transaction(in fields: BodyFields) throws(Unreadable) -> Transaction? {
+    private func transaction(in fields: BodyFields, until: Timestamp?) throws(Unreadable) -> Transaction? {
         guard let id = try fields.text("store_transaction_id") else { return nil }
         return Transaction(
             storeTransactionID: id,
             storeOriginalTransactionID: try fields.text("store_original_transaction_id"),
-            purchasedAt: fields.purchaselyTime("purchased_at"),
-            effectiveNextRenewalAt: fields.purchaselyTime("effective_next_renewal_at"),
+            purchasedAt: fields.purchaselyTime("purchased_at_ms", "purchased_at"),
+            effectiveNextRenewalAt: until,
             offerType: try fields.text("offer_type"),
             status: try fields.text("subscription_status"))
     }
@@ -119,7 +120,8 @@ package struct Purchasely: SourceAdapter {
     /// What the event states about holders. `until` is only `effective_next_renewal_at`, which includes grace and
     /// deferral; without one there is no end.
     private func facts(
-        in fields: BodyFields, eventName: String, of purchase: Purchase?, holder: Holder, at occurredAt: Timestamp
+        in fields: BodyFields, eventName: String, of purchase: Purchase?, holder: Holder, at occurredAt: Timestamp,
+        until: Timestamp?
     ) throws(Unreadable) -> [Fact] {
         guard let purchase, let kind = PurchaselyNames.factKind(of: eventName) else { return [] }
         let counterpart: Holder? =
@@ -130,8 +132,7 @@ package struct Purchasely: SourceAdapter {
             }
         let plan = kind == .gain || kind == .loss ? purchase.plan : nil
         let fact = Fact(
-            kind: kind, holder: holder, counterpart: counterpart, at: occurredAt,
-            until: fields.purchaselyTime("effective_next_renewal_at"),
+            kind: kind, holder: holder, counterpart: counterpart, at: occurredAt, until: until,
             isRevoked: try isRevoked(fields),
             isFamilyShared: fields.flag("is_family_shared"),
             plan: plan)
@@ -149,6 +150,8 @@ package struct Purchasely: SourceAdapter {
 }
 
 extension BodyFields {
-    /// Reads one of the two spellings of each time: `key_ms` in milliseconds, else `key` in ISO 8601.
-    fileprivate func purchaselyTime(_ key: String) -> Timestamp? { time(.milliseconds(key + "_ms"), .iso8601(key)) }
+    /// Each time has two keys: one in milliseconds, else the other in ISO 8601.
+    fileprivate func purchaselyTime(_ milliseconds: String, _ iso8601: String) -> Timestamp? {
+        time(.milliseconds(milliseconds)) ?? time(.iso8601(iso8601))
+    }
 }

@@ -111,10 +111,12 @@ struct HolderKnowledge {
         unfinished[key, default: [:]].merge([change.key: change.at], uniquingKeysWith: min)
     }
 
+    /// Whether there are stored changes that may not have been applied yet to all purchases.
+    var hasUnfinished: Bool { !unfinished.isEmpty }
+
     /// Stored changes that may not have been applied yet to a purchase that this holder had.
     func unfinished(of holder: Holder, in scope: Scope) -> [KnownChanges.Key: Timestamp] {
-        if unfinished.isEmpty { return [:] }
-        return unfinished[LinkKey(scope: scope, holder: holder)] ?? [:]
+        unfinished[LinkKey(scope: scope, holder: holder)] ?? [:]
     }
 
     mutating func settle(_ name: KnownChanges.Subject, of purchase: Identifier) {

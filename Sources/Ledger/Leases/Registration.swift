@@ -103,7 +103,7 @@ package final class Registration: Sendable {
     }
 
     /// Whether deliveries leased under this id are still this daemon's.
-    package func isCurrent(_ lease: Int64) -> Bool { id == lease }
+    func isCurrent(_ lease: Int64) -> Bool { id == lease }
 
     /// The form in which the ledger is written, as of the last renewal.
     var ledgerForm: LedgerForm { readByAll.withLock { $0 } }

@@ -58,9 +58,12 @@ package final class Confirmations: Sendable {
     }
 
     /// Strikes out a delivery that was accepted or is dead.
-    package func settled(_ delivery: Int64) { settled([delivery]) }
+    package func settled(_ delivery: Int64) {
+        let answers = state.withLock { state in Self.strike(out: delivery, in: &state) }
+        for answer in answers { answer() }
+    }
 
-    func settled(_ deliveries: [Int64]) {
+    private func settled(_ deliveries: [Int64]) {
         let answers = state.withLock { state in
             deliveries.flatMap { Self.strike(out: $0, in: &state) }
         }

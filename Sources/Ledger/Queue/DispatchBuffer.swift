@@ -18,6 +18,15 @@ package final class DispatchBuffer: Sendable {
         /// Bytes of the messages that wait; a message that waits in several lanes counts in each.
         var waitingBytes = 0
         var receive: Receive
+
+        /// - Returns: how many slots it has reserved.
+        mutating func reserve(upTo wanted: Int, bytesEach: Int, slotsMax: Int, bytesMax: Int) -> Int {
+            guard waitingBytes < bytesMax else { return 0 }
+            let granted = max(0, min(wanted, slotsMax - waiting))
+            waiting += granted
+            waitingBytes += granted * bytesEach
+            return granted
+        }
     }
 
     /// One opening of a lane. What was reserved in one opening is never counted in another.
@@ -85,11 +94,21 @@ package final class DispatchBuffer: Sendable {
     ///   message while it has any room left, so that the largest message gets through, too.
     func reserve(_ integration: Int32, upTo wanted: Int, bytesEach: Int = 0) -> Int {
         state.withLock { state in
-            guard let lane = state.lanes[integration], lane.waitingBytes < bytesOfOne(of: state) else { return 0 }
-            let granted = max(0, min(wanted, slotsPerLane - lane.waiting))
-            state.lanes[integration]?.waiting += granted
-            state.lanes[integration]?.waitingBytes += granted * bytesEach
-            return granted
+            let bytesMax = bytesOfOne(of: state)
+            return state.lanes[integration]?.reserve(
+                upTo: wanted, bytesEach: bytesEach, slotsMax: slotsPerLane, bytesMax: bytesMax) ?? 0
+        }
+    }
+
+    /// Reserves a slot for each message of a batch, in this order, where its lane is open and not full.
+    /// - Returns: whether each has one.
+    func reserve(_ messages: [(integration: Int32, bytes: Int)]) -> [Bool] {
+        state.withLock { state in
+            let bytesMax = bytesOfOne(of: state)
+            return messages.map { integration, bytes in
+                state.lanes[integration]?.reserve(
+                    upTo: 1, bytesEach: bytes, slotsMax: slotsPerLane, bytesMax: bytesMax) == 1
+            }
         }
     }
 

@@ -1,8 +1,9 @@
 import Synchronization
 package import Vocabulary
 
-/// An integration with its row in the ledger.
-package struct RoutedIntegration: Sendable {
+/// An integration with its row in the ledger. A class, because each delivery is given one, and it has many fields to
+/// copy.
+package final class RoutedIntegration: Sendable {
     /// Row of `integrations`.
     package let row: Int32
     package let integration: Integration

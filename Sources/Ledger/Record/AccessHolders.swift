@@ -41,7 +41,7 @@ struct AccessHolders {
     private func isConcerned(_ holder: Holder, _ purchase: Identifier, now: Bool) -> Bool {
         guard let row = plan.purchases[purchase] else { return now }
         // If the purchase is known but this holder's access is not, an older row may have granted it.
-        let before = row.known.entries[holder].map(\.access.isActive) ?? !row.isNew
+        let before = row.known.entries[holder].map(\.access.isActive) ?? !plan.newPurchases.contains(purchase)
         return now || before
     }
 }

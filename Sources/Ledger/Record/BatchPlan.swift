@@ -7,6 +7,8 @@ struct BatchPlan {
     /// Whether the event was recorded before: the plan continues a change of holders.
     private(set) var isCauseStored = false
     var purchases: [Identifier: PurchaseRow]
+    /// Those of them that were not stored before.
+    private(set) var newPurchases: Set<Identifier> = []
     var touched: Set<Identifier> = []
     var transactions: [TransactionKey: TransactionRow] = [:]
     var entitlements: [EntitlementKey: EntitlementRow] = [:]
@@ -42,6 +44,7 @@ struct BatchPlan {
         self.statuses = statuses
         self.holders = holders
         self.rules = rules
+        if holders.changing.isEmpty { return }
         for (id, row) in purchases { index(row.state.everHolders, of: id, row.scope) }
     }
 
@@ -149,7 +152,9 @@ struct BatchPlan {
             entitlements[key] = EntitlementRow(
                 holder: holder, purchase: id, access: access, event: events[index].row)
         }
-        if let scope = purchases[id]?.scope { self.index(resolution.access.keys, of: id, scope) }
+        if !holders.changing.isEmpty, let scope = purchases[id]?.scope {
+            self.index(resolution.access.keys, of: id, scope)
+        }
         announce(resolution, index: index, id: id)
     }
 
@@ -174,9 +179,10 @@ struct BatchPlan {
         guard var row = purchases[id] else {
             var row = PurchaseRow(
                 hash: new.purchaseHash ?? id, scope: new.event.scope, purchase: purchase.withoutValues,
-                asOf: new.event.asOf, state: PurchaseState(), isNew: true)
+                asOf: new.event.asOf, state: PurchaseState())
             row.update(purchase, of: new.event)
             purchases[id] = row
+            newPurchases.insert(id)
             return false
         }
         row.update(purchase, of: new.event)
@@ -286,7 +292,7 @@ extension BatchPlan {
     }
 
     private func unfinishedChanges(of id: Identifier) -> [KnownChanges.Key: Timestamp] {
-        guard let row = purchases[id] else { return [:] }
+        guard holders.hasUnfinished, let row = purchases[id] else { return [:] }
         var wanted: [KnownChanges.Key: Timestamp] = [:]
         for holder in row.state.everHolders {
             wanted.merge(holders.unfinished(of: holder, in: row.scope), uniquingKeysWith: min)

@@ -4,9 +4,11 @@ import Vocabulary
 /// message; transfers that it reveals are messages only where they were asked for (`announcesImports`).
 extension BatchPlan {
     mutating func announce(_ resolution: Resolution, index: Int, id: Identifier) {
-        guard let row = purchases[id] else { return }
         let new = events[index]
         for transfer in resolution.evidence.added { addLink(by: transfer.pair, at: transfer.at, of: new.event) }
+        // So it is with most webhooks, and a purchase has many fields to copy.
+        if resolution.announced.isEmpty, resolution.voids.isEmpty { return }
+        guard let row = purchases[id] else { return }
         for announced in resolution.announced {
             let transfer = KeyHash.transfer(
                 purchase: row.hash, from: announced.from, to: announced.to, ordinal: announced.ordinal)
@@ -65,14 +67,14 @@ extension BatchPlan {
         if new.event.isImport { return }
         let state = state ?? new.purchase.flatMap { purchases[$0]?.state }
         let statement = MessageEnvelope.Statement(
-            type: new.event.type, eventID: eventID(of: new), eventName: new.event.name, holder: new.event.holder,
+            type: new.type, eventID: eventID(of: new), eventName: new.event.name, holder: new.event.holder,
             resolvedUserID: new.event.holder.flatMap { user(of: $0, in: state, as: new.event) },
             transfer: transfer.map { ($0.id.transferID, $0.from, $0.to) })
         let subject = MessageEnvelope.Subject(
             id: new.purchase, purchase: new.event.purchase, transaction: new.event.transaction, money: new.event.money)
         messages.append(
             MessageRow(
-                key: transfer.map { KeyHash.message(ofTransfer: $0.id, type: new.event.type) },
+                key: transfer.map { KeyHash.message(ofTransfer: $0.id, type: new.type) },
                 cause: index, fields: MessageFields(statement, of: subject, causedBy: new.event),
                 transfer: transfer?.id,
                 envelope: MessageEnvelope.write(statement, of: subject, causedBy: new.event), derivedBody: nil))

@@ -11,6 +11,8 @@ extension BatchPlan {
         /// `KeyHash.eventHash`.
         let hash: Identifier
         let event: Event
+        /// The event's own, or the one that is known for it (`named`).
+        let type: String
         /// The purchase id, if the event names a purchase.
         let purchase: Identifier?
         let purchaseHash: Identifier?
@@ -20,6 +22,7 @@ extension BatchPlan {
             key = arrival.key
             hash = arrival.hash
             event = arrival.event
+            type = arrival.event.type
             self.purchase = purchase
             purchaseHash = arrival.purchaseHash
         }
@@ -32,25 +35,26 @@ extension BatchPlan {
             self.key = key
             hash = key
             self.event = event
+            type = event.type
             self.purchase = purchase
             self.purchaseHash = purchaseHash
         }
 
-        private init(_ other: PlannedEvent, _ event: Event) {
+        private init(_ other: PlannedEvent, type: String) {
             row = other.row
             key = other.key
             hash = other.hash
-            self.event = event
+            event = other.event
+            self.type = type
             purchase = other.purchase
             purchaseHash = other.purchaseHash
         }
 
         /// The same under another type.
-        func named(_ type: String) -> PlannedEvent {
-            var event = event
-            event.type = type
-            return PlannedEvent(self, event)
-        }
+        func named(_ type: String) -> PlannedEvent { PlannedEvent(self, type: type) }
+
+        /// Whether an app may be waiting for this event's acknowledgement before it uses the changed access.
+        var grantsOrEndsAccess: Bool { type == "ACTIVATE" || type == "DEACTIVATE" }
     }
 
     /// A purchase as the table has it; the state of a new one is empty.
@@ -61,7 +65,6 @@ extension BatchPlan {
         var purchase: Purchase
         var asOf: Timestamp
         var state: PurchaseState
-        var isNew: Bool
         /// As stored, before this batch.
         var known = KnownAccess()
     }

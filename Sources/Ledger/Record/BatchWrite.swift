@@ -107,7 +107,7 @@ final class BatchWrite {
     private func fanOut(
         on session: borrowing Session, into committed: inout BatchRecording.Committed
     ) throws(DatabaseError) -> (planned: [FanOut.Planned], ids: RecordStatements.RowIDs) {
-        let known = plan.touched.filter { plan.purchases[$0]?.isNew == false }.sorted()
+        let known = plan.touched.subtracting(plan.newPurchases).sorted()
         var fanOut = FanOut(plan.messages.lazy.map(\.fields), by: recording.routes)
         let rows = try queueReads.rows(
             headsOf: known, for: fanOut.orderedReceivers, messages: plan.messages.count,
@@ -129,15 +129,21 @@ final class BatchWrite {
         into committed: inout BatchRecording.Committed
     ) -> [RecordTables.DeliveryRow] {
         var shared: [Int: Message] = [:]
-        let rows = kept.map { id, delivery in
+        let messages = kept.map { _, delivery in
             let message =
                 shared[delivery.message]
                 ?? message(delivery.message, row: messageIDs[delivery.message], with: access[delivery.message])
             shared[delivery.message] = message
+            return message
+        }
+        let unblocked = zip(kept, messages).filter { written, _ in !written.planned.isBlocked }
+            .map { written, message in (integration: written.planned.integration, bytes: message.bytes) }
+        // Whether each of these has a slot, in this order.
+        var slots = recording.daemon == nil ? [] : recording.dispatchBuffer.reserve(unblocked)[...]
+        let rows = zip(kept, messages).map { written, message in
+            let (id, delivery) = written
             var lease: Int64?
-            if !delivery.isBlocked, let daemon = recording.daemon,
-                recording.dispatchBuffer.reserve(delivery.integration, upTo: 1, bytesEach: message.bytes) == 1
-            {
+            if let daemon = recording.daemon, !delivery.isBlocked, slots.popFirst() == true {
                 lease = daemon
                 reserved.take(
                     Delivery(
@@ -158,7 +164,7 @@ final class BatchWrite {
         guard !timeouts.isEmpty else { return }
         for (id, delivery) in kept {
             let cause = plan.events[cause(of: delivery)]
-            guard cause.event.grantsOrEndsAccess, let timeout = timeouts[delivery.integration] else { continue }
+            guard cause.grantsOrEndsAccess, let timeout = timeouts[delivery.integration] else { continue }
             committed.awaited[cause.key, default: [:]][id] = timeout
         }
     }
@@ -213,7 +219,7 @@ final class BatchWrite {
         for id in plan.touched.sorted() {
             guard let purchase = plan.purchases[id] else { continue }
             let row = purchase.written(as: id, knowing: entitlements.known[id], in: recording.ledgerForm)
-            if purchase.isNew { purchases.append(row) } else { known.purchases.append(row) }
+            if plan.newPurchases.contains(id) { purchases.append(row) } else { known.purchases.append(row) }
         }
         if recording.mode == .insertIfAbsent, !purchases.isEmpty {
             let count = purchases.count
@@ -248,7 +254,7 @@ final class BatchWrite {
         guard recording.mode == .copy else { return rows }
         var (copied, others) = ([Row](), [Row]())
         for row in rows {
-            if plan.purchases[purchase(row)]?.isNew == true { copied.append(row) } else { others.append(row) }
+            if plan.newPurchases.contains(purchase(row)) { copied.append(row) } else { others.append(row) }
         }
         try new.write(copied, to: table, on: session)
         return others
@@ -287,7 +293,14 @@ final class BatchWrite {
     private func wanted(_ planned: [FanOut.Planned]) -> [String] {
         var rows = [[Int32]](repeating: [], count: plan.messages.count)
         for delivery in planned { rows[delivery.message].append(delivery.integration) }
-        return rows.map(MessageReceivers.text)
+        // Most messages of a batch are for the same ones.
+        var texts: [[Int32]: String] = [:]
+        return rows.map { integrations in
+            if let text = texts[integrations] { return text }
+            let text = MessageReceivers.text(integrations)
+            texts[integrations] = text
+            return text
+        }
     }
 
     /// - Returns: the rows of the messages that are new.

@@ -17,11 +17,12 @@ struct EntitlementWrite {
             return
         }
         for id in plan.touched { known[id] = plan.purchases[id]?.known }
+        let before = known
         for row in plan.entitlements.values {
             if known[row.purchase, default: KnownAccess()].update(row, at: now) { rows.append(row) }
         }
         for id in plan.touched.sorted() {
-            let stored = plan.purchases[id]?.known.entries ?? [:]
+            let stored = before[id]?.entries ?? [:]
             let dropped = known[id]?.dropExcess() ?? [:]
             // What the plan does not state keeps its time of recording.
             if dropped.contains(where: { stored[$0.key] == $0.value }) { outdated.append(id) }

@@ -2,7 +2,7 @@ import Vocabulary
 
 /// The events of one transaction and what becomes of each.
 struct EventBatch {
-    /// A class, because it is passed on more often than it is read, and an event has some thirty fields to copy.
+    /// A class, because it is passed on more often than it is read.
     final class Arrival: Sendable {
         let event: Event
         /// The event key as it is written.
@@ -21,7 +21,8 @@ struct EventBatch {
             let newest = KeyHash.eventKey(event, hash: hash)
             (key, otherKey) = form >= .timedKeys ? (newest, hash) : (hash, newest)
             digest = KeyHash.body(event.repeated ?? event.body)
-            self.event = event.holder == nil ? event.withoutPurchase : event
+            // An event that names nobody states nothing of anybody's access: it is one about no purchase.
+            self.event = event.holder == nil ? event.replacing(purchase: nil, transaction: nil, facts: []) : event
             purchaseHash = self.event.purchase.map { KeyHash.purchase($0, in: event.scope) }
         }
     }
@@ -88,16 +89,5 @@ struct EventBatch {
         let disposition = dispositions[all[index].key]
         if case .new = disposition, !isFirst[index] { return nil }
         return disposition
-    }
-}
-
-extension Event {
-    /// The same event, about no purchase: one that names nobody states nothing of anybody's access.
-    fileprivate var withoutPurchase: Event {
-        var event = self
-        event.purchase = nil
-        event.transaction = nil
-        event.facts = []
-        return event
     }
 }

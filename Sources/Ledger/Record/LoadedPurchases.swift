@@ -79,7 +79,6 @@ extension BatchPlan.PurchaseRow {
             subscriptionID: row.subscriptionID)
         asOf = Timestamp(milliseconds: row.asOf)
         state = try PurchaseState(bytes: row.state)
-        isNew = false
         known = KnownAccess(row.access, of: row.state)
     }
 }

@@ -54,6 +54,6 @@ struct EndWrite {
         }
         self.rows = rows.sorted { ($0.until, $0.purchase) < ($1.until, $1.purchase) }
         let active = entitlements.filter(\.access.isActive).map(\.purchase)
-        regained = Set(active).filter { plan.purchases[$0]?.isNew == false }.sorted()
+        regained = Set(active).subtracting(plan.newPurchases).sorted()
     }
 }

@@ -9,8 +9,7 @@ package import Vocabulary
 package final class RecordQueue: Sendable {
     /// Something authentic that must be stored before it is acknowledged.
     package enum Item: Sendable {
-        /// Indirect, because the queue moves its items and an event has some thirty fields to copy.
-        indirect case event(Event)
+        case event(Event)
         case quarantine(QuarantinedBody)
 
         var bytes: Int {

@@ -203,7 +203,7 @@ extension RecordTables.EventRow {
         let event = new.event
         self.init(
             id: new.row, key: new.key, scope: event.scope, vendorEventID: event.vendorEventID, name: event.name,
-            type: event.type, holder: event.holder?.storageKey ?? "", occurredAt: event.occurredAt,
+            type: new.type, holder: event.holder?.storageKey ?? "", occurredAt: event.occurredAt,
             purchase: new.purchase, storeTransactionID: event.transaction?.storeTransactionID, body: event.body,
             isStray: isStray, answer: event.answer)
     }

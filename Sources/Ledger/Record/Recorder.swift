@@ -85,8 +85,8 @@ package struct Recorder: Sendable {
         for pending in batch {
             switch pending.item {
             case _ where pending.enqueued < oldest: pending.submitter.answerUnavailable(Self.lateReason)
-            case .event(var event):
-                if event.isOfBackend { event.admittedUntil = pending.submitter.answeredAt }
+            case .event(let event):
+                let event = event.isOfBackend ? event.admitted(until: pending.submitter.answeredAt) : event
                 let answerBy = pending.startedAt + Limits.acknowledgementTimeout - Limits.acknowledgementMargin
                 events.append((event, answerBy, pending.submitter))
             case .quarantine(let body): bodies.append((body, pending.submitter))

@@ -65,14 +65,20 @@ extension BatchPlan {
     private func rememberedType(of event: Event, _ purchase: Identifier) -> String? {
         if let type = event.typeIfKnown, purchases[purchase] != nil { return type }
         if let type = event.typeIfPaused {
-            let stated = transactions.values.filter { $0.purchase == purchase }.compactMap { KnownStatus($0) }
+            let stated = stated(of: purchase).compactMap { KnownStatus($0) }
             return PauseEnd.isPaused(after: (statuses[purchase] ?? []) + stated) ? type : nil
         }
         guard event.mayConvertTrial, let renewal = event.transaction else { return nil }
-        let stated = transactions.values.filter { $0.purchase == purchase }.compactMap { PurchasePeriod($0) }
+        let stated = stated(of: purchase).compactMap { PurchasePeriod($0) }
         let known = (purchasePeriods[purchase] ?? []) + stated
         return TrialConversion.isConversion(by: renewal, at: event.occurredAt, after: known)
             ? TrialConversion.type : nil
+    }
+
+    /// The transactions of a purchase that earlier events of this plan state: most often there is no such event, and
+    /// nothing is searched.
+    private func stated(of purchase: Identifier) -> [TransactionRow] {
+        touched.contains(purchase) ? transactions.values.filter { $0.purchase == purchase } : []
     }
 }
 

@@ -75,7 +75,10 @@ struct StateRebuilder {
         defer { plan.messages = [] }
         var event = item.event
         if item.isOwn {
-            if let facts = item.facts { event = event.stating(facts(known(before: event, in: plan))) }
+            if let facts = item.facts {
+                let stated = facts(known(before: event, in: plan))
+                event = event.replacing(purchase: event.purchase, transaction: event.transaction, facts: stated)
+            }
             return plan.add(
                 BatchPlan.PlannedEvent(
                     event, key: item.key, row: item.row, purchase: history.purchase, purchaseHash: history.hash))
@@ -136,13 +139,6 @@ extension Event {
             scope: webhook.scope, vendorEventID: webhook.vendorEventID, name: name, type: type, holder: holder,
             occurredAt: occurredAt, asOf: asOf, yieldsProduct: yieldsProduct, purchase: purchase,
             transaction: transaction, facts: facts, change: change, links: links, history: history, body: [])
-    }
-
-    func stating(_ facts: [Fact]) -> Event {
-        Event(
-            scope: scope, vendorEventID: vendorEventID, name: name, type: type, holder: holder, occurredAt: occurredAt,
-            asOf: asOf, yieldsProduct: yieldsProduct, purchase: purchase, transaction: transaction, facts: facts,
-            change: change, links: links, history: history, body: body)
     }
 
     /// The same event without what it states about holders as such; a login still says who its install is.

@@ -1,4 +1,3 @@
-import Crypto
 package import Vocabulary
 
 /// The plan of a kept gain or loss, where its webhook names one (`Fact.plan`).
@@ -29,7 +28,7 @@ package struct NamedPlan: Sendable, Hashable {
         case .transferred, .received, .naming, .said, .passed: return nil
         }
         holder = fact.holder
-        digest = SHA256.hash(data: Array(plan.utf8)).prefix(4).reduce(0) { $0 << 8 | UInt32($1) }
+        digest = UInt32(KeyHash.body(Array(plan.utf8)).high >> 32)
         at = fact.at
     }
 

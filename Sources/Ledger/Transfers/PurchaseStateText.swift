@@ -59,11 +59,8 @@ extension PurchaseState {
 
     /// The first eight bytes of the lines' SHA-256, as lower-case hex.
     private static func checksum(_ lines: ArraySlice<UInt8>) -> [UInt8] {
-        SHA256.hash(data: lines).prefix(8).flatMap { [hexDigit($0 >> 4), hexDigit($0 & 15)] }
-    }
-
-    private static func hexDigit(_ value: UInt8) -> UInt8 {
-        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
+        let hash = SHA256.hash(data: lines).withUnsafeBytes { Identifier(rawBytes: $0) }
+        return Array(hash.hex.utf8.prefix(16))
     }
 
     private func lines(_ form: LedgerForm) -> [UInt8] {

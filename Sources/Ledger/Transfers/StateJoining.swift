@@ -46,6 +46,8 @@ extension Resolution {
 extension PurchaseState {
     /// Whether no webhook stated anything of who has the purchase.
     var isUnknown: Bool {
+        // What was stated names somebody, most often.
+        if !registers.isEmpty { return false }
         var state = self
         state.valueTimes = [:]
         state.mayLackName = false

@@ -46,7 +46,7 @@ package enum TransferResolution {
     ) -> Resolution {
         let readings = facts.map { FactReading($0, kind: kind) }
         let counted = readings.filter { $0.isCounted(in: state) }.map { $0.unsettled(in: state) }
-        let before = Timeline(state)
+        let before = state == PurchaseState() ? Timeline() : Timeline(state)
         var next = state
         if mayLackName { next.expectNameless() }
         for reading in counted { next.record(reading) }

@@ -70,9 +70,10 @@ final class Lane {
 
     private func receive(_ arrived: [Delivery], areClaimed: Bool = false) {
         // A delivery whose lease ended on its way here belongs to whoever reclaims it.
-        let deliveries = arrived.filter { registration.isCurrent($0.lease) }
+        let lease = registration.id
+        let deliveries = arrived.filter { $0.lease == lease }
         if deliveries.count < arrived.count {
-            let lost = arrived.filter { !registration.isCurrent($0.lease) }
+            let lost = arrived.filter { $0.lease != lease }
             dispatchBuffer.release(route.row, lost.count, bytes: lost.reduce(0) { $0 + $1.message.bytes })
             dispatchBuffer.drop(lost)
         }
@@ -87,9 +88,13 @@ final class Lane {
     /// Starts the attempts that may start, and claims more when the lane runs low.
     func pump() {
         loop.preconditionInEventLoop()
-        while isRunning, let start = nextStart() {
+        // What starts here takes its room when it has ended.
+        let hasRoom = path.settlements.hasRoom
+        var (started, bytes) = (0, 0)
+        while isRunning, let start = nextStart(hasRoom: hasRoom) {
             let delivery = start.delivery
-            dispatchBuffer.release(route.row, 1, bytes: delivery.message.bytes)
+            started += 1
+            bytes += delivery.message.bytes
             let isOutdated = { [self, generation] in generation != self.generation }
             path.deliver(delivery, isProbe: start.isProbe, isOutdated: isOutdated) { [self] end in
                 switch end {
@@ -101,6 +106,7 @@ final class Lane {
                 if isRunning { pumpSoon() } else { finishDraining() }
             }
         }
+        if started > 0 { dispatchBuffer.release(route.row, started, bytes: bytes) }
         claimIfNeeded()
         performAction()
         reserveSlots()
@@ -118,8 +124,8 @@ final class Lane {
         }
     }
 
-    private func nextStart() -> LaneState.Start? {
-        state.mayStartAttempts = registration.mayStart && path.settlements.hasRoom
+    private func nextStart(hasRoom: Bool) -> LaneState.Start? {
+        state.mayStartAttempts = hasRoom && registration.mayStart
         return state.start(at: .now())
     }
 
