@@ -68,6 +68,16 @@ struct Framing: Hashable {
         keepsAlive = head.isKeepAlive && !upgrades
     }
 
+    /// Of a request that is read in place: its length alone frames it.
+    init(_ request: WholeRequest, bodyBytes: Int) {
+        body = bodyBytes == 0 ? .none : .length(bodyBytes)
+        target = request.target[...]
+        expectsContinue = false
+        isHead = false
+        isOldVersion = false
+        keepsAlive = true
+    }
+
     /// RFC 9112 section 3.2: a request of HTTP/1.1 has exactly one Host.
     private static func check(hosts: Int, isOldVersion: Bool) throws(Unservable) {
         guard hosts == 1 || (isOldVersion && hosts == 0) else {

@@ -147,10 +147,10 @@ extension HTTPListener {
                     if let certificate = certificate.current {
                         try pipeline.addHandler(NIOSSLServerHandler(context: certificate.context))
                     }
-                    try pipeline.addHandler(RequestDecoder.make(limits))
-                    try pipeline.addHandler(
-                        IncomingConnection(
-                            handler: handler, connections: connections, limits: limits, waits: waits, now: .now()))
+                    let connection = IncomingConnection(
+                        handler: handler, connections: connections, limits: limits, waits: waits, now: .now())
+                    try pipeline.addHandlers(
+                        WholeRequestReader(connection, limits), RequestDecoder.make(limits), connection)
                 }
             }
     }

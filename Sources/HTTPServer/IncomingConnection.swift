@@ -2,7 +2,8 @@ import NIOCore
 import NIOHTTP1
 import NIOSSL
 
-/// One connection: passes what the parser reads to `Exchange` and performs its actions. Lives on its event loop.
+/// One connection: passes what the HTTP decoder or `WholeRequestReader` reads to `Exchange` and performs its actions.
+/// Lives on its event loop.
 final class IncomingConnection: ChannelDuplexHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundIn = Never
@@ -101,6 +102,21 @@ final class IncomingConnection: ChannelDuplexHandler {
         case .body(let bytes): take(.body(bytes))
         case .end: take(.end)
         }
+    }
+
+    /// Whether no request is under way, nothing is kept back, and the client takes its answers.
+    var takesWholeRequests: Bool { if case .idle = exchange.phase { canRead } else { false } }
+
+    /// Takes a request that was read whole, in place of its parts.
+    func take(_ request: WholeRequest, body: ByteBuffer) {
+        isReading = true
+        sawPart = true
+        let head = IncomingHead(request)
+        let framing = Framing(request, bodyBytes: body.readableBytes)
+        let now = NIODeadline.now()
+        perform(exchange.headCame(head, framing, handler.admit(head), arrived: now, now: now))
+        process(.body(body))
+        process(.end)
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {

@@ -5,15 +5,19 @@ import Synchronization
 @testable import HTTPServer
 
 /// A connection of the HTTP server without a socket. The first byte says how the rest is cut into reads: however TCP
-/// cuts a stream, the same requests come out of it. Where a request ends is what request smuggling plays with.
+/// cuts a stream, the same requests come out of it, and so they do where all are left to the HTTP decoder. Where a
+/// request ends is what request smuggling plays with.
 enum HTTPServerTarget {
     private static let bodyBytesMax = 2_048
     private static let limits = HTTPServerLimits()
+    /// Of the fields that are compared.
+    private static let names = ["Host", "Content-Length", "connection", "x"]
 
     private struct Heard: Equatable {
         let method: String
         let path: String
         let query: String?
+        let fields: [[String]]
         let body: [UInt8]
     }
 
@@ -31,7 +35,9 @@ enum HTTPServerTarget {
         func respond(to request: IncomingRequest, with responder: Responder) {
             HTTPServerTarget.check(request)
             let head = request.head
-            let heard = Heard(method: head.method, path: head.path, query: head.query, body: request.body)
+            let heard = Heard(
+                method: head.method, path: head.path, query: head.query, fields: HTTPServerTarget.names.map(head.all),
+                body: request.body)
             log.withLock { $0.heard.append(heard) }
             responder.respond(HTTPAnswer(status: 200, body: Array("\(request.body.count)\n".utf8)))
         }
@@ -60,6 +66,9 @@ enum HTTPServerTarget {
         guard let first = input.first else { return }
         let bytes = Array(input.dropFirst())
         let (whole, answers) = listen(bytes, cutEvery: max(1, bytes.count))
+        let (decoded, decodedAnswers) = listen(bytes, cutEvery: max(1, bytes.count), inPlace: false)
+        require(whole.heard == decoded.heard, "the decoder reads another request")
+        require(whole.rejected == decoded.rejected && answers == decodedAnswers, "the decoder leads to other answers")
         let (cut, cutAnswers) = listen(bytes, cutEvery: Int(first) % 61 + 1)
         require(whole.heard == cut.heard, "the way a stream is cut decides which requests are in it")
         require(whole.rejected.count <= 1 && cut.rejected.count <= 1, "it goes on after a request it refused")
@@ -68,14 +77,17 @@ enum HTTPServerTarget {
     }
 
     /// What was heard, and the answers' bytes.
-    private static func listen(_ bytes: [UInt8], cutEvery step: Int) -> (Listener, [UInt8]) {
+    private static func listen(
+        _ bytes: [UInt8], cutEvery step: Int, inPlace: Bool = true
+    ) -> (Listener, [UInt8]) {
         let listener = Listener()
         let channel = EmbeddedChannel()
+        let connection = IncomingConnection(
+            handler: listener, connections: Connections(), limits: limits, waits: Waits(limits), now: .now())
+        var handlers: [any ChannelHandler] = [RequestDecoder.make(limits), connection]
+        if inPlace { handlers.insert(WholeRequestReader(connection, limits), at: 0) }
         do {
-            try channel.pipeline.syncOperations.addHandlers(
-                RequestDecoder.make(limits),
-                IncomingConnection(
-                    handler: listener, connections: Connections(), limits: limits, waits: Waits(limits), now: .now()))
+            try channel.pipeline.syncOperations.addHandlers(handlers)
             try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
         } catch {
             breach("the pipeline cannot be built: \(error)")
