@@ -61,14 +61,13 @@ struct RestoreTests {
             // Without an account token the first transaction is the holder.
             let ids = ["family", "once"]
             for id in ids {
-                var bought = Event.stating(
+                let bought = Event.stating(
                     of: .anonymous(id), purchase: id, transaction: id, isOneTime: id == "once")
-                bought.facts = [
-                    Fact(
-                        kind: .gain, holder: .anonymous(id), at: at(0), until: farAway, isFamilyShared: id == "family",
-                        isNamed: false)
-                ]
-                await service.record(bought)
+                let unnamed = Fact(
+                    kind: .gain, holder: .anonymous(id), at: at(0), until: farAway, isFamilyShared: id == "family",
+                    isNamed: false)
+                await service.record(
+                    bought.replacing(purchase: bought.purchase, transaction: bought.transaction, facts: [unnamed]))
                 let login = await service.post("/v1/users/\(id)/identify?source=shop&app=", #"{"identity":"ada"}"#)
                 #expect(login.status == 200)
             }
