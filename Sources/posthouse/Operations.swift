@@ -16,8 +16,8 @@ protocol OperationalPaths: Sendable {
 /// `/healthz` (the process works, `ProcessHealth`), `/readyz` (webhooks can be stored), `/metrics` (Prometheus).
 struct Operations: OperationalPaths {
     let pool: Pool
-    let reading: FiguresReader
-    let overdue: OverdueReader
+    let reading: SlowReader<[QueueFigures]>
+    let overdue: SlowReader<[OverdueFigures]>
     let registration: Registration
     let observatory: Observatory
     let recording: RecordFigures
@@ -75,11 +75,11 @@ struct Operations: OperationalPaths {
     }
 
     private func metrics() async -> HTTPAnswer {
-        let figures = await reading.figures
+        let figures = await reading.value
         // Not by the figures: of a long queue they take longer than a page waits.
         let databaseIsUp = pool.isReachable && registration.mayStart
         var counted: [OverdueFigures] = []
-        if databaseIsUp, let overdue = await overdue.figures { counted = all(overdue) }
+        if databaseIsUp, let overdue = await overdue.value { counted = all(overdue) }
         let recorded = recording.snapshot
         let gauges = Gauges(
             databaseIsUp: databaseIsUp,

@@ -136,8 +136,8 @@ final class Relay: Sendable {
             rules: rules, clock: clock, observe: observe)
         recordingHealth = recorder.health
 
-        let reading = FiguresReader(pool: pool)
-        let overdue = OverdueReader(pool: pool)
+        let reading = SlowReader<[QueueFigures]>.figures(of: pool)
+        let overdue = SlowReader<[OverdueFigures]>.overdue()
         self.spool = spool
         let spooling = RelaySpool(spool, beside: pool)
         // Of the pool as it is: another size takes a restart.
