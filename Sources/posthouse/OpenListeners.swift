@@ -73,6 +73,8 @@ final class OpenListeners: Sendable {
         for entry in entries { entry.router.replace(Router(handlers, entry.role)) }
     }
 
+    var addresses: String { servers.map(\.boundAddress).joined(separator: ", ") }
+
     var areListening: Bool { servers.allSatisfy { $0.isListening } }
 
     /// Whether the listeners were opened with a certificate.

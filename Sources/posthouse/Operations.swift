@@ -32,6 +32,11 @@ struct Operations: OperationalPaths {
     let sources: [String]
 
     func admit(_ head: IncomingHead, servesAPI: Bool) -> Admission {
+        Self.admit(head, servesAPI: servesAPI, orLate: "the database did not answer in time")
+    }
+
+    /// - Parameter late: what is said where the answer takes too long.
+    static func admit(_ head: IncomingHead, servesAPI: Bool, orLate late: String) -> Admission {
         switch head.path {
         case "/healthz", "/readyz": break
         case "/metrics" where servesAPI: break
@@ -40,7 +45,7 @@ struct Operations: OperationalPaths {
         guard head.method == "GET" || head.method == "HEAD" else { return .refuse(.wrongMethod("GET")) }
         return .accept(
             bodyBytesMax: 0, answerTimeout: Limits.acknowledgementTimeout,
-            timeoutAnswer: .text(503, "the database did not answer in time\n"))
+            timeoutAnswer: .text(503, late + "\n"))
     }
 
     func respond(to request: IncomingRequest, with responder: Responder) {

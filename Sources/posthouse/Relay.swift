@@ -43,7 +43,7 @@ final class Relay: Sendable {
     private let clients: NetworkClients
     let observe: Observer
 
-    var listens: String { openListeners.servers.map(\.boundAddress).joined(separator: ", ") }
+    var listens: String { openListeners.addresses }
     /// Why it must end and be started anew, should it come to that.
     var reasonsToEnd: AsyncStream<String> { dispatcher.reasonsToEnd }
     var isListening: Bool { openListeners.areListening }
