@@ -57,9 +57,10 @@ extension OpenListeners.Handlers {
         stores.adopt(configuration.sources)
         let leeways = Leeways(configuration.sources)
         overdue.adopt(leeways, in: pool)
-        ingest = Ingest(
+        let ingest = Ingest(
             sources: configuration.sources, stores: stores, lookups: lookups, queue: queue,
             spooling: spooling.fallback, bodyBytesMax: bodyBytesMax, now: ThisProcess.now, observe: observe)
+        self.ingest = ingest
         spooling.drain.adopt(ingest)
         api = API(
             tokens: configuration.apiTokens, sources: configuration.sources,
