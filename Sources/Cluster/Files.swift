@@ -1,4 +1,5 @@
 internal import Glibc
+internal import Linux
 
 /// The few file operations that the cluster needs, with errors that name the path. As root some of the directories
 /// belong to the less trusted user who runs the server: nothing here follows a symbolic link in the last component.
@@ -88,13 +89,7 @@ enum Files {
         let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw .failed("write", temporary, errno) }
         defer { close(descriptor) }
-        var written = 0
-        while written < bytes.count {
-            let count = bytes[written...].withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else { throw .failed("write", temporary, errno) }
-            written += count
-        }
+        guard DurableFile.writeAll(bytes, to: descriptor) else { throw .failed("write", temporary, errno) }
         if owner.switches, fchown(descriptor, owner.userID, owner.groupID) != 0 {
             throw .failed("chown", temporary, errno)
         }
@@ -104,10 +99,11 @@ enum Files {
 
     /// Makes a rename inside `directory` durable.
     static func sync(directory: String) throws(ClusterError) {
-        let descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw .failed("open", directory, errno) }
-        defer { close(descriptor) }
-        guard fsync(descriptor) == 0 else { throw .failed("sync", directory, errno) }
+        do throws(DurableFile.Failure) {
+            try DurableFile.sync(folder: directory)
+        } catch {
+            throw .failed(error.operation, error.path, error.errorNumber)
+        }
     }
 
     /// `path` and each directory above it, the root first.

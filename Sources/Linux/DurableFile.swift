@@ -69,22 +69,25 @@ package enum DurableFile {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw Failure(operation: "make", path: path, errorNumber: errno) }
         var failure: Int32 = 0
-        var written = 0
-        while written < bytes.count, failure == 0 {
-            let count = bytes.withUnsafeBytes { raw in
-                Glibc.write(descriptor, raw.baseAddress?.advanced(by: written), raw.count - written)
-            }
-            if count > 0 {
-                written += count
-            } else if count == 0 || errno != EINTR {
-                failure = count == 0 ? EIO : errno
-            }
-        }
-        if failure == 0, fsync(descriptor) != 0 { failure = errno }
+        if !writeAll(bytes, to: descriptor) || fsync(descriptor) != 0 { failure = errno }
         if close(descriptor) != 0, failure == 0 { failure = errno }
         guard failure != 0 else { return }
         unlink(path)
         throw Failure(operation: "write", path: path, errorNumber: failure)
+    }
+
+    /// Writes all of it to a file that is open.
+    /// - Returns: false: it failed, and `errno` says why.
+    package static func writeAll(_ bytes: [UInt8], to descriptor: Int32) -> Bool {
+        var written = 0
+        while written < bytes.count {
+            let count = bytes[written...].withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            if count < 0, errno == EINTR { continue }
+            if count == 0 { errno = EIO }
+            guard count > 0 else { return false }
+            written += count
+        }
+        return true
     }
 
     /// Writes a file in place of the one that may be there: who reads it finds one of the two, whole. It is durable

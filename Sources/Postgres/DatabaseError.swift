@@ -13,6 +13,11 @@ package enum DatabaseError: Error, Hashable, Sendable {
     /// Server and program disagree about the types of a statement, or the program misused the session.
     case protocolViolation(reason: String)
 
+    /// Of what the server refused; nil: it is another failure.
+    package var sqlState: SQLState? {
+        if case .refused(let refusal) = self { refusal.sqlState } else { nil }
+    }
+
     /// The connection or the server failed, not the statement: another connection may succeed later.
     package var isConnectionLevel: Bool {
         switch self {
@@ -23,10 +28,7 @@ package enum DatabaseError: Error, Hashable, Sendable {
     }
 
     /// The same transaction may succeed when it is run again; the connection is still usable.
-    package var isRetryable: Bool {
-        guard case .refused(let refusal) = self else { return false }
-        return refusal.sqlState.isRetryable
-    }
+    package var isRetryable: Bool { sqlState?.isRetryable == true }
 
     /// The state of the server caused the error: what was asked for may succeed when it is back, has room, or commits
     /// again (a primary without its synchronous standby does not).
@@ -36,10 +38,7 @@ package enum DatabaseError: Error, Hashable, Sendable {
     }
 
     /// The data caused the error: running the transaction again fails again.
-    package var isDataError: Bool {
-        guard case .refused(let refusal) = self else { return false }
-        return refusal.sqlState.isDataError
-    }
+    package var isDataError: Bool { sqlState?.isDataError == true }
 }
 
 /// The server's ERROR, without DETAIL, which quotes rows. Its description leaves out the quotations in messages of

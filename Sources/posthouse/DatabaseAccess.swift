@@ -20,11 +20,12 @@ enum DatabaseAccess {
     }
 
     /// Settings for `connectionString` by the other keys of `[database]`.
+    /// - Parameter statementTimeout: in place of the configured one.
     static func settings(
-        _ connectionString: String, by database: Configuration.Database
+        _ connectionString: String, by database: Configuration.Database, statementTimeout: Duration? = nil
     ) throws(ConnectionStringError) -> ConnectionSettings {
         try settings(
-            connectionString, statementTimeout: database.statementTimeout, schema: database.schema,
+            connectionString, statementTimeout: statementTimeout ?? database.statementTimeout, schema: database.schema,
             pooling: database.pooling == .transaction ? .transaction : .session)
     }
 
@@ -52,10 +53,7 @@ enum DatabaseAccess {
                 into it; start the daemon (systemctl start posthouse), or run this as root or as its user
                 """, code: Exit.unavailable)
         }
-        return try settings(
-            target, statementTimeout: statementTimeout ?? configuration.database.statementTimeout,
-            schema: configuration.database.schema,
-            pooling: configuration.database.pooling == .transaction ? .transaction : .session)
+        return try settings(target, by: configuration.database, statementTimeout: statementTimeout)
     }
 
     /// The error about an error of the database, with what to do about it.

@@ -5,7 +5,6 @@ import Inbound
 import Ledger
 import Observing
 import Spool
-import Systemd
 import Vocabulary
 
 /// Serves webhooks from the spool alone, until the database is prepared and takes what a start writes, for the first
@@ -21,7 +20,7 @@ struct EarlyService: Sendable {
     /// Finds out that the disk has room again.
     private let looking: Task<Void, Never>
 
-    var listens: String { openListeners.servers.map(\.boundAddress).joined(separator: ", ") }
+    var listens: String { openListeners.addresses }
 
     static func open(
         _ configuration: Configuration, _ listeners: Listeners, _ spool: Spool, _ observatory: Observatory,
@@ -47,21 +46,16 @@ struct EarlyService: Sendable {
     ) {
         self.clients = clients
         self.openListeners = openListeners
-        let listens = openListeners.servers.map(\.boundAddress).joined(separator: ", ")
         let reason = Replaceable(reason)
         self.reason = reason
         check = Task {
-            var isLogged = false
-            repeat {
-                let hang = await SelfCheck.answer(clients.group) ? nil : SelfCheck.loopHangs
-                guard !Task.isCancelled else { return }
-                ProcessHealth.ofThisProcess.report(hang ?? (openListeners.areListening ? nil : SelfCheck.socketFailed))
-                if let hang, !isLogged { observe(.hangs(what: hang)) }
-                isLogged = hang != nil
-                _ = Notify.status(
-                    "serving \(listens); webhooks are spooled, or answered 503; "
-                        + "waiting for the database: \(reason.current)")
-            } while (try? await Task.sleep(for: SelfCheck.interval)) != nil
+            await SelfCheck.run(
+                hang: { await SelfCheck.answer(clients.group) ? nil : SelfCheck.loopHangs },
+                isListening: { openListeners.areListening },
+                status: {
+                    "serving \(openListeners.addresses); webhooks are spooled, or answered 503; "
+                        + "waiting for the database: \(reason.current)"
+                }, observe: observe)
         }
         looking = Task { await spool.keepLooking() }
     }
@@ -115,16 +109,8 @@ private struct EarlyOperations: OperationalPaths {
     static let problem = "this daemon waits for its database"
 
     func admit(_ head: IncomingHead, servesAPI: Bool) -> Admission {
-        switch head.path {
-        case "/healthz", "/readyz": break
-        case "/metrics" where servesAPI: break
-        case let path where servesAPI && API.owns(path: path): return .refuse(API.unavailable(Self.problem))
-        default: return .refuse(.nothingHere)
-        }
-        guard head.method == "GET" || head.method == "HEAD" else { return .refuse(.wrongMethod("GET")) }
-        return .accept(
-            bodyBytesMax: 0, answerTimeout: Limits.acknowledgementTimeout,
-            timeoutAnswer: .text(503, Self.problem + "\n"))
+        if servesAPI, API.owns(path: head.path) { return .refuse(API.unavailable(Self.problem)) }
+        return Operations.admit(head, servesAPI: servesAPI, orLate: Self.problem)
     }
 
     func respond(to request: IncomingRequest, with responder: Responder) {

@@ -16,36 +16,31 @@ final class OpenListeners: Sendable {
 
     /// The handlers of requests.
     struct Handlers: Sendable {
-        let ingest: Ingest
+        let ingest: any IncomingHandler
         /// nil: nothing can be asked yet, and `operations` says so.
-        let api: API?
+        let api: (any IncomingHandler)?
         let operations: any OperationalPaths
     }
 
-    private struct Entry: Sendable {
-        let server: HTTPListener
-        let role: Role
-        let router: LiveRouter
-    }
+    let servers: [HTTPListener]
+    private let handlers: Replaceable<Handlers>
 
-    private let entries: [Entry]
-
-    var servers: [HTTPListener] { entries.map(\.server) }
-
-    fileprivate init(_ entries: [(HTTPListener, Role, LiveRouter)]) {
-        self.entries = entries.map { server, role, router in Entry(server: server, role: role, router: router) }
+    private init(_ servers: [HTTPListener], _ handlers: Replaceable<Handlers>) {
+        self.servers = servers
+        self.handlers = handlers
     }
 
     static func open(
         _ listeners: [(Listen, Role)], tls: TLSFiles?, handlers: Handlers, group: any EventLoopGroup,
         observe: @escaping Observer
     ) async throws -> OpenListeners {
-        var entries: [(HTTPListener, Role, LiveRouter)] = []
+        let handlers = Replaceable(handlers)
+        var servers: [HTTPListener] = []
         for (listener, role) in listeners {
-            let router = LiveRouter(Router(handlers, role))
             do {
                 let server = try await HTTPListener.start(
-                    listener: listener, handler: router, group: group, tls: tls, accepting: false,
+                    listener: listener, handler: Router(handlers: handlers, role: role), group: group, tls: tls,
+                    accepting: false,
                     shortage: { failure in
                         observe(
                             .acceptFailed(
@@ -58,20 +53,20 @@ final class OpenListeners: Sendable {
                                 "the socket on \(listener.text) has failed and takes no connection until the daemon is "
                                     + "started again, which the watchdog of its unit does"))
                     })
-                entries.append((server, role, router))
+                servers.append(server)
             } catch {
-                for (server, _, _) in entries { await server.drain(upTo: .zero) }
+                for server in servers { await server.drain(upTo: .zero) }
                 throw error
             }
         }
         // Only now: once one of them says that it is ready, all of them can be reached.
-        for (server, _, _) in entries { await server.accept() }
-        return OpenListeners(entries)
+        for server in servers { await server.accept() }
+        return OpenListeners(servers, handlers)
     }
 
-    func answer(by handlers: Handlers) {
-        for entry in entries { entry.router.replace(Router(handlers, entry.role)) }
-    }
+    func answer(by handlers: Handlers) { self.handlers.replace(handlers) }
+
+    var addresses: String { servers.map(\.boundAddress).joined(separator: ", ") }
 
     var areListening: Bool { servers.allSatisfy { $0.isListening } }
 
@@ -85,61 +80,37 @@ final class OpenListeners: Sendable {
     }
 }
 
-/// A router that can be replaced while requests come.
-private final class LiveRouter: IncomingHandler {
-    private let router: Replaceable<Router>
+/// Chooses the handler for each path of one listener. The handlers can be replaced while requests come.
+private struct Router: IncomingHandler {
+    let handlers: Replaceable<OpenListeners.Handlers>
+    let role: OpenListeners.Role
 
-    init(_ router: Router) { self.router = Replaceable(router) }
-
-    func replace(_ next: Router) { router.replace(next) }
-
-    func admit(_ head: IncomingHead) -> Admission { router.current.admit(head) }
-
-    func respond(to request: IncomingRequest, with responder: Responder) {
-        router.current.respond(to: request, with: responder)
-    }
-
-    func rejected(_ head: IncomingHead?, status: Int, reason: String) {
-        router.current.rejected(head, status: status, reason: reason)
-    }
-}
-
-/// Chooses the handler for each path of one listener.
-private final class Router: IncomingHandler {
-    private let ingest: (any IncomingHandler)?
-    private let api: (any IncomingHandler)?
-    private let operations: any OperationalPaths
     /// False: the listener serves webhooks only, without the API and the metrics.
-    private let servesAPI: Bool
-
-    init(_ handlers: OpenListeners.Handlers, _ role: OpenListeners.Role) {
-        ingest = role == .backend ? nil : handlers.ingest
-        servesAPI = role != .webhooks
-        api = servesAPI ? handlers.api : nil
-        operations = handlers.operations
-    }
+    private var servesAPI: Bool { role != .webhooks }
 
     func admit(_ head: IncomingHead) -> Admission {
-        if let handler = handler(of: head) { return handler.admit(head) }
-        return operations.admit(head, servesAPI: servesAPI)
+        let handlers = handlers.current
+        if let handler = handler(of: head, among: handlers) { return handler.admit(head) }
+        return handlers.operations.admit(head, servesAPI: servesAPI)
     }
 
     func respond(to request: IncomingRequest, with responder: Responder) {
-        if let handler = handler(of: request.head) {
+        let handlers = handlers.current
+        if let handler = handler(of: request.head, among: handlers) {
             handler.respond(to: request, with: responder)
         } else {
-            operations.respond(to: request, with: responder)
+            handlers.operations.respond(to: request, with: responder)
         }
     }
 
     func rejected(_ head: IncomingHead?, status: Int, reason: String) {
         guard let head else { return }
-        handler(of: head)?.rejected(head, status: status, reason: reason)
+        handler(of: head, among: handlers.current)?.rejected(head, status: status, reason: reason)
     }
 
     /// The handler of a path; nil: `Operations` answers.
-    private func handler(of head: IncomingHead) -> (any IncomingHandler)? {
-        if head.path.hasPrefix(Ingest.prefix) { return ingest }
-        return API.owns(path: head.path) ? api : nil
+    private func handler(of head: IncomingHead, among handlers: OpenListeners.Handlers) -> (any IncomingHandler)? {
+        if head.path.hasPrefix(Ingest.prefix) { return role == .backend ? nil : handlers.ingest }
+        return servesAPI && API.owns(path: head.path) ? handlers.api : nil
     }
 }

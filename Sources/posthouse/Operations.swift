@@ -16,8 +16,8 @@ protocol OperationalPaths: Sendable {
 /// `/healthz` (the process works, `ProcessHealth`), `/readyz` (webhooks can be stored), `/metrics` (Prometheus).
 struct Operations: OperationalPaths {
     let pool: Pool
-    let reading: FiguresReader
-    let overdue: OverdueReader
+    let reading: SlowReader<[QueueFigures]>
+    let overdue: SlowReader<[OverdueFigures]>
     let registration: Registration
     let observatory: Observatory
     let recording: RecordFigures
@@ -32,6 +32,11 @@ struct Operations: OperationalPaths {
     let sources: [String]
 
     func admit(_ head: IncomingHead, servesAPI: Bool) -> Admission {
+        Self.admit(head, servesAPI: servesAPI, orLate: "the database did not answer in time")
+    }
+
+    /// - Parameter late: what is said where the answer takes too long.
+    static func admit(_ head: IncomingHead, servesAPI: Bool, orLate late: String) -> Admission {
         switch head.path {
         case "/healthz", "/readyz": break
         case "/metrics" where servesAPI: break
@@ -40,7 +45,7 @@ struct Operations: OperationalPaths {
         guard head.method == "GET" || head.method == "HEAD" else { return .refuse(.wrongMethod("GET")) }
         return .accept(
             bodyBytesMax: 0, answerTimeout: Limits.acknowledgementTimeout,
-            timeoutAnswer: .text(503, "the database did not answer in time\n"))
+            timeoutAnswer: .text(503, late + "\n"))
     }
 
     func respond(to request: IncomingRequest, with responder: Responder) {
@@ -75,11 +80,11 @@ struct Operations: OperationalPaths {
     }
 
     private func metrics() async -> HTTPAnswer {
-        let figures = await reading.figures
+        let figures = await reading.value
         // Not by the figures: of a long queue they take longer than a page waits.
         let databaseIsUp = pool.isReachable && registration.mayStart
         var counted: [OverdueFigures] = []
-        if databaseIsUp, let overdue = await overdue.figures { counted = all(overdue) }
+        if databaseIsUp, let overdue = await overdue.value { counted = all(overdue) }
         let recorded = recording.snapshot
         let gauges = Gauges(
             databaseIsUp: databaseIsUp,

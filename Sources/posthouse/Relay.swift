@@ -43,7 +43,7 @@ final class Relay: Sendable {
     private let clients: NetworkClients
     let observe: Observer
 
-    var listens: String { openListeners.servers.map(\.boundAddress).joined(separator: ", ") }
+    var listens: String { openListeners.addresses }
     /// Why it must end and be started anew, should it come to that.
     var reasonsToEnd: AsyncStream<String> { dispatcher.reasonsToEnd }
     var isListening: Bool { openListeners.areListening }
@@ -136,8 +136,8 @@ final class Relay: Sendable {
             rules: rules, clock: clock, observe: observe)
         recordingHealth = recorder.health
 
-        let reading = FiguresReader(pool: pool)
-        let overdue = OverdueReader(pool: pool)
+        let reading = SlowReader<[QueueFigures]>.figures(of: pool)
+        let overdue = SlowReader<[OverdueFigures]>.overdue()
         self.spool = spool
         let spooling = RelaySpool(spool, beside: pool)
         // Of the pool as it is: another size takes a restart.

@@ -45,10 +45,10 @@ extension Configuration {
 extension OpenListeners.Handlers {
     /// Makes the handlers, at the start and at each reload.
     init(
-        _ configuration: Configuration, pool: Pool, reading: FiguresReader, overdue: OverdueReader,
-        queue: RecordQueue, recorder: Recorder, gate: LookupGate, lookups: Enricher.Lookups, stores: StoreClients,
-        disk: DiskWatcher, spooling: RelaySpool, registration: Registration, clock: DatabaseClock,
-        observatory: Observatory
+        _ configuration: Configuration, pool: Pool, reading: SlowReader<[QueueFigures]>,
+        overdue: SlowReader<[OverdueFigures]>, queue: RecordQueue, recorder: Recorder, gate: LookupGate,
+        lookups: Enricher.Lookups, stores: StoreClients, disk: DiskWatcher, spooling: RelaySpool,
+        registration: Registration, clock: DatabaseClock, observatory: Observatory
     ) {
         let observe = observatory.observer
         observatory.expect(
@@ -56,10 +56,11 @@ extension OpenListeners.Handlers {
         let bodyBytesMax = configuration.server.maxBodyBytes
         stores.adopt(configuration.sources)
         let leeways = Leeways(configuration.sources)
-        overdue.adopt(leeways)
-        ingest = Ingest(
+        overdue.adopt(leeways, in: pool)
+        let ingest = Ingest(
             sources: configuration.sources, stores: stores, lookups: lookups, queue: queue,
             spooling: spooling.fallback, bodyBytesMax: bodyBytesMax, now: ThisProcess.now, observe: observe)
+        self.ingest = ingest
         spooling.drain.adopt(ingest)
         api = API(
             tokens: configuration.apiTokens, sources: configuration.sources,

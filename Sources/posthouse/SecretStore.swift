@@ -142,13 +142,7 @@ enum SecretStore {
             close(descriptor)
             unlink(temporary)
         }
-        var written = 0
-        while written < bytes.count {
-            let count = bytes[written...].withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else { throw failure("cannot be written", path) }
-            written += count
-        }
+        guard DurableFile.writeAll(bytes, to: descriptor) else { throw failure("cannot be written", path) }
         var old = stat()
         var mode = mode
         if case .keepingOwner = replacing, lstat(path, &old) == 0, old.st_mode & S_IFMT == S_IFREG {

@@ -17,32 +17,38 @@ struct SelfCheck: Sendable {
     private static let statusInterval: Duration = .seconds(5)
 
     static let loopHangs = "an event loop has not answered for \(loopTimeout.components.seconds) s"
-    static let socketFailed = "a socket has failed"
+    private static let socketFailed = "a socket has failed"
     private static let standstill =
         "the database has not committed lately: nothing is delivered, and webhooks may be answered 503"
 
     let relay: Relay
 
-    static var interval: Duration {
+    private static var interval: Duration {
         min(Watchdog.interval().map { $0 / 2 } ?? statusInterval, statusInterval)
+    }
+
+    func run() async {
+        await Self.run(
+            hang: { await hang() }, isListening: { relay.isListening }, status: { status }, observe: relay.observe)
     }
 
     /// Feeds the watchdog and sets STATUS every 5 s, or at half the watchdog's interval if that is shorter, until
     /// cancelled. A hang is logged once, when it begins.
-    func run() async {
-        let interval = Self.interval
+    /// - Parameter hang: what does not answer; nil: all does.
+    static func run(
+        hang: () async -> String?, isListening: () -> Bool, status: () -> String, observe: Observer
+    ) async {
         var isLogged = false
-        while true {
+        repeat {
             let hang = await hang()
             // A cancelled check proves nothing.
             guard !Task.isCancelled else { return }
-            let problem = hang ?? (relay.isListening ? nil : Self.socketFailed)
+            let problem = hang ?? (isListening() ? nil : socketFailed)
             ProcessHealth.ofThisProcess.report(problem)
-            if let hang, !isLogged { relay.observe(.hangs(what: hang)) }
-            _ = Notify.status(problem.map { "\($0); \(status)" } ?? status)
+            if let hang, !isLogged { observe(.hangs(what: hang)) }
+            _ = Notify.status((problem.map { $0 + "; " } ?? "") + status())
             isLogged = hang != nil
-            guard (try? await Task.sleep(for: interval)) != nil else { return }
-        }
+        } while (try? await Task.sleep(for: interval)) != nil
     }
 
     /// The text for `systemctl status`. A refused reload stays in it until one succeeds.

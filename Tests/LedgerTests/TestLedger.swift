@@ -376,6 +376,13 @@ final class Daemon: Sendable {
     }
 }
 
+extension Queue {
+    /// Ends the leases of others that have run out, without the looks at them that `expireLeases` waits for.
+    func endExpiredLeases() async throws {
+        try await end(try await otherLeases().filter(\.hasRunOut))
+    }
+}
+
 extension Upkeep {
     /// `prune`, again where it fails for a while, as it is run every hour: the server ends a session where this process
     /// stands still for a second with whole tables locked. Not where two of them end each other: none may.

@@ -256,9 +256,7 @@ package struct Erasure: Sendable {
         of page: [EraseStatements.OwnEvent], on session: borrowing Session
     ) throws(DatabaseError) {
         let sources = try session.run(EraseStatements.sourcesOf, page.map(\.id))
-        for key in Set(sources.map { KeyHash.lock(ofSource: $0) }).sorted() {
-            try session.enqueue(HolderStatements.lockShared, session.halfLockKey(key))
-        }
+        try session.lockShared(sources: sources)
     }
 
     /// Whether a change of holders that concerns the person is not applied to all purchases yet. One that cannot be

@@ -25,8 +25,7 @@ struct ChangeContinuation {
         let wanted = (skipped.sorted(), recording.rules.keys.sorted())
         let sources = try session.run(HolderStatements.unfinishedSources, wanted)
         if sources.isEmpty { return nil }
-        let locks = Set(sources.map { KeyHash.lock(ofSource: $0) }).sorted()
-        for lock in locks { try session.enqueue(HolderStatements.lockShared, session.halfLockKey(lock)) }
+        try session.lockShared(sources: sources)
         // Read under the locks: an erasure may have removed the change before.
         guard let unfinished = try session.run(HolderStatements.unfinished, (wanted.0, sources)).first else {
             return nil

@@ -1,6 +1,16 @@
 import Postgres
 import Vocabulary
 
+extension Session {
+    /// Enqueues the shared locks of sources, in the order of their keys, so that no two transactions wait for each
+    /// other. Two sources may have the same key.
+    func lockShared(sources: [String]) throws(DatabaseError) {
+        for key in Set(sources.map { KeyHash.lock(ofSource: $0) }).sorted() {
+            try enqueue(HolderStatements.lockShared, halfLockKey(key))
+        }
+    }
+}
+
 /// The SQL about holders beyond one purchase. Four arrays name holders, transactions or identities: text, source, app,
 /// environment.
 enum HolderStatements {

@@ -131,10 +131,7 @@ package struct Importer: Sendable {
 
 extension DatabaseError {
     /// Whether every line would fail: a table or a right is missing (class 42).
-    fileprivate var isSchemaOrPrivilege: Bool {
-        guard case .refused(let refusal) = self else { return false }
-        return refusal.sqlState.conditionClass == "42"
-    }
+    fileprivate var isSchemaOrPrivilege: Bool { sqlState?.conditionClass == "42" }
 }
 
 enum ImportStatements {

@@ -56,19 +56,14 @@ extension Queue {
         try await end(expired)
     }
 
-    /// Ends all leases of others that have run out, for tests.
-    func endExpiredLeases() async throws {
-        try await end(try await otherLeases().filter(\.hasRunOut))
-    }
-
-    private func otherLeases() async throws -> [OtherLease] {
+    func otherLeases() async throws -> [OtherLease] {
         let own = registration.id
         return try await pool.withSession { session throws(DatabaseError) in
             try session.run(QueueStatements.otherLeases, own)
         }
     }
 
-    private func end(_ leases: [OtherLease]) async throws {
+    func end(_ leases: [OtherLease]) async throws {
         if leases.isEmpty { return }
         ended(
             try await pool.withSession { session throws(DatabaseError) in

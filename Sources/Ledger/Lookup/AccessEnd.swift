@@ -1,35 +1,33 @@
 import Postgres
 package import Vocabulary
 
-/// The leeway of each source, as look-ups need it.
+/// The leeway of each source, as look-ups need it. Of sources that are not configured here it is off: whatever it was,
+/// access must not end by a change of the file.
 package struct Leeways: Sendable {
     /// Of all sources: only webhooks end access.
-    package static let off = Leeways(of: [:], forOthers: .off)
+    package static let off = Leeways(of: [:])
 
     private let bySource: [String: Leeway]
-    /// Of sources that are not configured here: whatever their leeway was, it must not end by a change of the file.
-    private let forOthers: Leeway
-    /// Two columns of a parameter: the empty name stands for every other source.
+    /// Two columns of a parameter.
     let names: [String]
     /// Nil: off.
     let milliseconds: [Int64?]
 
     package init(_ sources: [Source]) {
-        self.init(of: Dictionary(firstOf: sources.map { ($0.name, $0.leeway) }), forOthers: .off)
+        self.init(of: Dictionary(firstOf: sources.map { ($0.name, $0.leeway) }))
     }
 
     /// Of a source without rules it is off, as of one that is not configured.
-    init(_ rules: [String: SourceRules]) { self.init(of: rules.mapValues(\.leeway), forOthers: .off) }
+    init(_ rules: [String: SourceRules]) { self.init(of: rules.mapValues(\.leeway)) }
 
-    private init(of bySource: [String: Leeway], forOthers: Leeway) {
+    private init(of bySource: [String: Leeway]) {
         self.bySource = bySource
-        self.forOthers = forOthers
         let sorted = bySource.sorted { $0.key < $1.key }
-        names = [""] + sorted.map(\.key)
-        milliseconds = [forOthers.milliseconds] + sorted.map(\.value.milliseconds)
+        names = sorted.map(\.key)
+        milliseconds = sorted.map(\.value.milliseconds)
     }
 
-    package subscript(source: String) -> Leeway { bySource[source] ?? forOthers }
+    package subscript(source: String) -> Leeway { bySource[source] ?? .off }
 }
 
 /// The rule of `TimedAccess` in SQL, for pages that are cut and counted in the database.
@@ -118,12 +116,11 @@ enum AccessEnd {
         "(t.effective_next_renewal_at_ms <= \(now) AND p.store <> 'MANUAL') IS TRUE"
     }
 
-    /// Milliseconds; null: off.
+    /// Milliseconds; null, also of a source that is not among them: off.
     private static func leeway(sources: SQL, leeways: SQL) -> SQL {
         """
         CASE WHEN p.store = 'MANUAL' THEN 0 ELSE (
-            SELECT l.leeway FROM unnest(\(sources), \(leeways)) AS l (source, leeway)
-            WHERE l.source IN (p.source, '') ORDER BY l.source DESC LIMIT 1) END
+            SELECT l.leeway FROM unnest(\(sources), \(leeways)) AS l (source, leeway) WHERE l.source = p.source) END
         """
     }
 }

@@ -53,27 +53,22 @@ enum EventListStatements {
             transaction: ImportLine.shown(transaction), purchase: purchase, messages: messages)
     }
 
-    static let of = Statement<([Int64], String?, Int64, Int32), StoredEvent>(
-        "list_events_of",
+    private static func events(where condition: SQL) -> SQL {
         """
         SELECT (extract(epoch FROM e.received_at) * 1000)::bigint, e.occurred_at_ms, e.source, e.environment,
                e.vendor_event_id, e.key, e.name, e.type, e.holder, e.store_transaction_id, p.key,
                (SELECT count(*) FROM messages m WHERE m.event = e.id)
         FROM events e LEFT JOIN purchases p ON p.id = e.purchase
-        WHERE e.id = ANY ($1) AND ($2 IS NULL OR e.source = $2) AND extract(epoch FROM e.received_at) * 1000 >= $3
+        WHERE \(condition) AND ($2 IS NULL OR e.source = $2) AND extract(epoch FROM e.received_at) * 1000 >= $3
         ORDER BY e.id DESC LIMIT $4
-        """, row: event)
+        """
+    }
+
+    static let of = Statement<([Int64], String?, Int64, Int32), StoredEvent>(
+        "list_events_of", events(where: "e.id = ANY ($1)"), row: event)
 
     static let newest = Statement<(Int64, String?, Int64, Int32), StoredEvent>(
-        "list_events_newest",
-        """
-        SELECT (extract(epoch FROM e.received_at) * 1000)::bigint, e.occurred_at_ms, e.source, e.environment,
-               e.vendor_event_id, e.key, e.name, e.type, e.holder, e.store_transaction_id, p.key,
-               (SELECT count(*) FROM messages m WHERE m.event = e.id)
-        FROM events e LEFT JOIN purchases p ON p.id = e.purchase
-        WHERE e.id >= $1 AND ($2 IS NULL OR e.source = $2) AND extract(epoch FROM e.received_at) * 1000 >= $3
-        ORDER BY e.id DESC LIMIT $4
-        """, row: event)
+        "list_events_newest", events(where: "e.id >= $1"), row: event)
 
     static let bounds = Statement<(), (Int64?, Int64?)>("list_events_bounds", "SELECT min(id), max(id) FROM events")
 

@@ -78,17 +78,13 @@ package struct OverdueFigures: Sendable, Hashable {
     /// are those of a period before, until upkeep deletes them.
     static let pagesMax = 10
 
-    /// - Parameter limit: no page is begun after that long; nil: all are.
+    /// - Parameters:
+    ///   - limit: no page is begun after that long; nil: all are.
+    ///   - countedMax: another one only in tests.
     /// - Returns: those with any, by source and environment; nil: the ends of purchases from before an upgrade are not
     ///   all added yet, so that the figures would rise without a loss; or it took too long.
     package static func read(
-        leeways: Leeways, from pool: Pool, within limit: Duration? = nil
-    ) async throws(DatabaseError) -> [OverdueFigures]? {
-        try await read(leeways: leeways, from: pool, within: limit, countedMax: countedMax)
-    }
-
-    static func read(
-        leeways: Leeways, from pool: Pool, within limit: Duration? = nil, countedMax: Int32
+        leeways: Leeways, from pool: Pool, within limit: Duration? = nil, countedMax: Int32 = OverdueFigures.countedMax
     ) async throws(DatabaseError) -> [OverdueFigures]? {
         let deadline = limit.map { ContinuousClock.now + $0 }
         return try await pool.withSession { session throws(DatabaseError) in

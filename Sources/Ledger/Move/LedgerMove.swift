@@ -132,7 +132,7 @@ package struct LedgerMove: Sendable {
                 await connection.close()
             }
         } catch {
-            throw error.isLocked ? .locked : .target(error)
+            throw error.isLockTimeout ? .locked : .target(error)
         }
         return try result.get()
     }
@@ -204,15 +204,8 @@ package struct LedgerMove: Sendable {
 }
 
 extension DatabaseError {
-    /// A lock held by somebody else timed out (55P03, lock_not_available).
-    var isLocked: Bool {
-        if case .refused(let refusal) = self { refusal.sqlState.code == "55P03" } else { false }
-    }
-
     /// It names a table (42P01, undefined_table) or a constraint (42704, undefined_object) that is not there.
-    var isMissingObject: Bool {
-        if case .refused(let refusal) = self { ["42P01", "42704"].contains(refusal.sqlState.code) } else { false }
-    }
+    var isMissingObject: Bool { sqlState == "42P01" || sqlState == "42704" }
 }
 
 extension Session {

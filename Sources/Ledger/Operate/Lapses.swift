@@ -94,10 +94,8 @@ package struct Lapses: Sendable {
         if candidates.isEmpty { return (0, last) }
         try Requeue.lock(on: session)
         // An erasure of a source's holders takes its lock alone.
-        for lock in Set(candidates.map { KeyHash.lock(ofSource: $0.row.source) }).sorted() {
-            try session.enqueue(HolderStatements.lockShared, session.halfLockKey(lock))
-        }
-        _ = try session.run(EndStatements.lock, Set(candidates.map(\.row.id)).sorted())
+        try session.lockShared(sources: candidates.map(\.row.source))
+        _ = try session.execute(RequeueStatements.lockPurchases, Set(candidates.map(\.row.id)).sorted())
         // Read again under the locks: what was recorded meanwhile counts.
         let ends = candidates.map { PurchaseEnds.Row(until: $0.row.until, purchase: $0.row.id) }
         let lapses = try lapses(of: ends, to: lapseReceivers, on: session)

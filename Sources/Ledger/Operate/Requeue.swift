@@ -64,6 +64,7 @@ struct Requeue {
 }
 
 enum RequeueStatements {
+    /// Locks purchases in the order of their ids.
     static let lockPurchases = Statement<[Identifier], Identifier>(
         "requeue_lock_purchases", "SELECT id FROM purchases WHERE id = ANY ($1) ORDER BY id FOR UPDATE")
 

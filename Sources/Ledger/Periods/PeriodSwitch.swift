@@ -67,7 +67,7 @@ enum PeriodSwitch {
             }
             return true
         } catch {
-            if error.isLocked { return false }
+            if error.isLockTimeout { return false }
             throw error
         }
     }

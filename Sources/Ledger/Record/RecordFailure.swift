@@ -20,33 +20,24 @@ extension DatabaseError {
     }
 
     /// Whether `statement_timeout` ended it (query_canceled): the database is slow, or one event makes it so.
-    package var isStatementTimeout: Bool {
-        guard case .refused(let refusal) = self else { return false }
-        return refusal.sqlState.code == "57014"
-    }
+    package var isStatementTimeout: Bool { sqlState == "57014" }
 
     /// Whether `lock_timeout` ended it (lock_not_available): somebody holds a lock, of one event's purchase or of
     /// more.
-    var isLockTimeout: Bool {
-        guard case .refused(let refusal) = self else { return false }
-        return refusal.sqlState.code == "55P03"
-    }
+    var isLockTimeout: Bool { sqlState == "55P03" }
 
     /// Whether time ended it, for which one event of many may be the cause.
     var isTimeout: Bool { isStatementTimeout || isLockTimeout }
 
     /// Whether a limit of the server ended it that a smaller batch may stay below: its memory or its locks (53200), or
     /// a configured limit (53400).
-    var isServerLimit: Bool {
-        guard case .refused(let refusal) = self else { return false }
-        return ["53200", "53400"].contains(refusal.sqlState.code)
-    }
+    var isServerLimit: Bool { sqlState == "53200" || sqlState == "53400" }
 
     /// Whether what is stored can be the cause: a damaged page or value (class XX, 58030), or a value that cannot be
     /// sent (class 22).
     var isUnreadableData: Bool {
-        guard case .refused(let refusal) = self else { return false }
-        return ["XX", "22"].contains(refusal.sqlState.conditionClass) || refusal.sqlState.code == "58030"
+        guard let sqlState else { return false }
+        return ["XX", "22"].contains(sqlState.conditionClass) || sqlState == "58030"
     }
 
     /// Whether another transaction or a lack of resources was the cause.
@@ -87,17 +78,11 @@ extension DatabaseError {
     }
 
     /// Whether a row that was taken for new exists already (unique_violation).
-    var isThereAlready: Bool {
-        guard case .refused(let refusal) = self else { return false }
-        return refusal.sqlState.code == "23505"
-    }
+    var isThereAlready: Bool { sqlState == "23505" }
 
     /// Whether the ledger is not written in the form any more that this daemon takes for the current one
     /// (`RecordStatements.admitBeforeTimedKeys`): no unique index is over what the statement names.
-    var isOutdatedFormat: Bool {
-        guard case .refused(let refusal) = self else { return false }
-        return refusal.sqlState.code == "42P10"
-    }
+    var isOutdatedFormat: Bool { sqlState == "42P10" }
 
     /// Whether the batch may be run again: after a collision, and once after a lost connection, because a buyer waits
     /// for each answer, and what was committed after all is then found to be a duplicate. After a statement's time-out

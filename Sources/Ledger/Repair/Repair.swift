@@ -116,7 +116,7 @@ package struct Repair: Sendable {
     ) throws(DatabaseError) -> RepairReport? {
         guard let source = try session.run(RepairStatements.source, purchase).first else { return nil }
         let rules = rules[source]
-        try session.enqueue(HolderStatements.lockShared, session.halfLockKey(KeyHash.lock(ofSource: source)))
+        try session.lockShared(sources: [source])
         guard let row = try session.run(RecordStatements.lockPurchases, [purchase]).first else { return nil }
         let stored = try? PurchaseState(bytes: row.state)
         var report = RepairReport(

@@ -144,9 +144,7 @@ extension Event {
     /// The same event without what it states about holders as such; a login still says who its install is.
     fileprivate var withoutChange: Event {
         let login = change?.identified.map { [HolderLink(anonymousID: $0.install, userID: $0.identity)] } ?? []
-        return Event(
-            scope: scope, vendorEventID: vendorEventID, name: name, type: type, holder: holder, occurredAt: occurredAt,
-            purchase: nil, transaction: nil, links: links + login, body: body)
+        return withoutPurchase(change: nil, links: links + login)
     }
 
     /// An event of which only a statement about a holder is kept.
@@ -164,14 +162,12 @@ extension Event {
     }
 
     /// Of a webhook of another purchase, only who its anonymous holders are.
-    var linkingAlone: Event {
-        Event(
-            scope: scope, vendorEventID: vendorEventID, name: name, type: type, holder: holder, occurredAt: occurredAt,
-            purchase: nil, transaction: nil, links: links, body: body)
-    }
+    var linkingAlone: Event { withoutPurchase(change: nil, links: links) }
 
     /// The same event, if it names a purchase, as a statement about holders alone.
-    var aboutHolders: Event {
+    var aboutHolders: Event { withoutPurchase(change: change, links: links) }
+
+    private func withoutPurchase(change: HolderChange?, links: [HolderLink]) -> Event {
         Event(
             scope: scope, vendorEventID: vendorEventID, name: name, type: type, holder: holder, occurredAt: occurredAt,
             purchase: nil, transaction: nil, change: change, links: links, body: body)

@@ -23,7 +23,7 @@ enum FormSwitch {
             try session.script(statement)
             return true
         } catch {
-            if error.isLocked { return false }
+            if error.isLockTimeout { return false }
             throw error
         }
     }

@@ -142,7 +142,7 @@ package enum IndexMigration {
             if isPartitioned, PeriodTables.names.contains(index.table) {
                 do throws(DatabaseError) {
                     try build(index, isBegun: existing[index.name] != nil, on: session)
-                } catch  where error.isLocked {
+                } catch  where error.isLockTimeout {
                     return .left([index.name])
                 }
                 continue

@@ -96,24 +96,16 @@ extension MigrationError {
 
 extension DatabaseError {
     /// 42501, insufficient_privilege.
-    var isForbidden: Bool {
-        if case .refused(let refusal) = self { refusal.sqlState.code == "42501" } else { false }
-    }
+    var isForbidden: Bool { sqlState == "42501" }
 
     /// 40P01, deadlock_detected: this waited for who waited for it.
-    fileprivate var isDeadlock: Bool {
-        if case .refused(let refusal) = self { refusal.sqlState.code == "40P01" } else { false }
-    }
+    fileprivate var isDeadlock: Bool { sqlState == "40P01" }
 
     /// 42P07, duplicate_table: also for an index.
-    fileprivate var isTaken: Bool {
-        if case .refused(let refusal) = self { refusal.sqlState.code == "42P07" } else { false }
-    }
+    fileprivate var isTaken: Bool { sqlState == "42P07" }
 
     /// 42703, undefined_column.
-    fileprivate var lacksColumn: Bool {
-        if case .refused(let refusal) = self { refusal.sqlState.code == "42703" } else { false }
-    }
+    fileprivate var lacksColumn: Bool { sqlState == "42703" }
 }
 
 /// Brings the schema up to date under an advisory lock, so that daemons which start together take turns.
@@ -281,7 +273,7 @@ package enum Migrator {
             _ = try session.execute(record, (migration.version, migration.name, migration.checksum))
             return nil
         } catch {
-            if error.isLocked || error.isDeadlock { return .inUse(by: []) }
+            if error.isLockTimeout || error.isDeadlock { return .inUse(by: []) }
             return .failed(version: migration.version, name: migration.name, error)
         }
     }

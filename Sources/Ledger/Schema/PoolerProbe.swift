@@ -40,7 +40,7 @@ package enum PoolerProbe {
                     "SELECT 1 / (coalesce(current_setting('posthouse.probe', true), '') <> '\(mark)')::integer")
                 return false
             } catch {
-                guard case .refused(let refusal) = error, refusal.sqlState == "22012" else { throw error }
+                guard error.sqlState == "22012" else { throw error }
                 return true
             }
         }

@@ -23,7 +23,7 @@ extension Upkeep {
                     let stale = try session.run(EndStatements.stale, ends)
                     if stale.isEmpty { return due }
                     // A webhook that gives the purchase back states its end under this lock, too.
-                    _ = try session.run(EndStatements.lock, Set(stale.map(\.purchase)).sorted())
+                    _ = try session.execute(RequeueStatements.lockPurchases, Set(stale.map(\.purchase)).sorted())
                     _ = try session.execute(
                         EndStatements.prune, (stale.map(\.until), stale.map(\.purchase), EndStatements.manualKept))
                     return due
@@ -51,7 +51,7 @@ extension Upkeep {
                     _ = try session.execute(EndStatements.complete, ())
                     return false
                 }
-                _ = try session.run(EndStatements.lock, page)
+                _ = try session.execute(RequeueStatements.lockPurchases, page)
                 _ = try session.execute(PurchaseEnds.addStored, page)
                 _ = try session.execute(EndStatements.advance, next)
                 return true
@@ -68,9 +68,6 @@ enum EndStatements {
         SELECT until_ms, purchase FROM purchase_ends
         WHERE (until_ms, purchase) > ($1, $2) AND until_ms <= $3 ORDER BY until_ms, purchase LIMIT $4
         """, row: PurchaseEnds.Row.init)
-
-    static let lock = Statement<[Identifier], Identifier>(
-        "ends_lock", "SELECT id FROM purchases WHERE id = ANY ($1) ORDER BY id FOR UPDATE")
 
     /// How long the end of what the app's backend granted is kept, of which no webhook will say anything: long enough
     /// to announce it (`Lapses`). Milliseconds.

@@ -33,14 +33,13 @@ struct BackfillCommand: AsyncParsableCommand {
             let route = try names.route(name)
             var backfill = try await Backfill.start(route, since: since.time, until: until?.time, in: pool)
             let total = backfill.left
-            var progress = Progress(dryRun ? "counting" : "backfilling", of: total)
-            defer { progress.finish() }
+            defer { Terminal.showStage(nil) }
             var queued = 0
             while !backfill.isDone {
                 queued += try await backfill.step(isDry: dryRun, in: pool)
-                progress.show(total - backfill.left)
+                Terminal.showStage(dryRun ? "counting" : "backfilling", total - backfill.left, of: total)
             }
-            progress.finish()
+            Terminal.showStage(nil)
             for (message, reason) in backfill.damaged {
                 Terminal.printToStandardError(PlainText.harmless("message row \(message) cannot be read: \(reason)"))
             }

@@ -40,13 +40,12 @@ struct DiscardCommand: AsyncParsableCommand {
             let waiting = try await Discard.look(row, in: pool)
             var discarded = 0
             if !dryRun {
-                var progress = Progress("discarding", of: waiting.all)
-                defer { progress.finish() }
+                defer { Terminal.showStage(nil) }
                 var cursor: Int64 = 0
                 while true {
                     let step = try await Discard.step(row, from: &cursor, upTo: waiting.last, in: pool)
                     discarded += step.discarded
-                    progress.advance(by: step.discarded)
+                    Terminal.showStage("discarding", discarded, of: waiting.all)
                     if step.isDone { break }
                 }
             }
@@ -62,13 +61,12 @@ struct DiscardCommand: AsyncParsableCommand {
         let letters = try await DeadLetters.of(row, before: before?.time, in: pool)
         var dropped = 0
         if !dryRun {
-            var progress = Progress("discarding", of: letters.count)
-            defer { progress.finish() }
+            defer { Terminal.showStage(nil) }
             while true {
                 let step = try await letters.drop(in: pool)
                 if step == 0 { break }
                 dropped += step
-                progress.advance(by: step)
+                Terminal.showStage("discarding", dropped, of: letters.count)
             }
         }
         if output.json {

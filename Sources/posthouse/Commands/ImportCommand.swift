@@ -66,8 +66,7 @@ struct ImportCommand: AsyncParsableCommand {
     private func read(into tally: inout ImportTally, _ importer: Importer, _ pool: Pool) async throws {
         let lines = try LineFile(path)
         let different = try diff.map { try DiffFile($0, besides: lines) }
-        var progress = Progress(dryRun ? "comparing, KiB" : "importing, KiB", of: lines.bytesTotal >> 10)
-        defer { progress.finish() }
+        defer { Terminal.showStage(nil) }
         while case let batch = try lines.next(Limits.importBatchLinesMax), !batch.isEmpty {
             let numbered = tally.read(batch, at: ThisProcess.now())
             if !numbered.isEmpty {
@@ -83,7 +82,8 @@ struct ImportCommand: AsyncParsableCommand {
                     try await Task.sleep(for: (ContinuousClock.now - began) * Limits.importRestShare)
                 }
             }
-            progress.show(min(lines.bytesRead, lines.bytesTotal) >> 10)
+            Terminal.showStage(
+                dryRun ? "comparing, KiB" : "importing, KiB", lines.bytesRead >> 10, of: lines.bytesTotal >> 10)
         }
     }
 

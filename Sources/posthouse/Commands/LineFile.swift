@@ -1,4 +1,5 @@
 import Glibc
+import Linux
 import Vocabulary
 
 /// Reads a file, or standard input for `-`, line by line. Lines end by LF; CR before it is a blank like others, and so
@@ -120,13 +121,7 @@ final class PrivateFile {
     deinit { close(descriptor) }
 
     func write(_ bytes: [UInt8]) throws {
-        var written = 0
-        while written < bytes.count {
-            let count = bytes[written...].withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else { throw Self.unwritable(path) }
-            written += count
-        }
+        guard DurableFile.writeAll(bytes, to: descriptor) else { throw Self.unwritable(path) }
     }
 
     private static func unwritable(_ path: String) -> OperatorError {

@@ -62,12 +62,14 @@ struct ReplayCommand: AsyncParsableCommand {
             let counts = try await replay.count(in: pool)
             var queued = 0
             if !dryRun {
-                var progress = Progress("replaying", of: counts.values.reduce(0) { $0 + $1.found })
-                defer { progress.finish() }
+                let total = counts.values.reduce(0) { $0 + $1.found }
+                var seen = 0
+                defer { Terminal.showStage(nil) }
                 while !replay.isDone {
                     let step = try await replay.step(in: pool)
                     queued += step.queued
-                    progress.advance(by: step.seen)
+                    seen += step.seen
+                    Terminal.showStage("replaying", seen, of: total)
                 }
             }
             report(counts, queued, names)

@@ -39,12 +39,13 @@ struct RetryCommand: AsyncParsableCommand {
                     "no message \(message ?? "") is stored; posthouse trace shows the messages of an event")
             }
             let paused = try await Pauses.paused(in: pool)
-            var progress = Progress("making due", of: retry.waiting.reduce(0) { $0 + $1.later })
+            let total = retry.waiting.reduce(0) { $0 + $1.later }
+            var made = 0
             while !retry.isDone {
-                let step = try await retry.step(in: pool)
-                progress.advance(by: step)
+                made += try await retry.step(in: pool)
+                Terminal.showStage("making due", made, of: total)
             }
-            progress.finish()
+            Terminal.showStage(nil)
             report(retry, paused, names)
         }
     }

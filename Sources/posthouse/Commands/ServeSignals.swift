@@ -17,12 +17,7 @@ extension ServeCommand {
     private enum ServeEvent: Sendable {
         case signal(Int32)
         case failure(reason: String)
-        case prepared(Result<Reloader.Prepared, ReloadRefusal>)
-    }
-
-    /// Why a configuration cannot be applied.
-    private struct ReloadRefusal: Error {
-        let reason: String
+        case prepared(Result<Reloader.Prepared, OperatorError>)
     }
 
     /// Reloads at each SIGHUP, one after the other; returns what ends the daemon. Preparing a reload may wait for a
@@ -65,20 +60,20 @@ extension ServeCommand {
 
     private static func prepare(
         _ path: String, _ reloader: Reloader
-    ) async -> Result<Reloader.Prepared, ReloadRefusal> {
+    ) async -> Result<Reloader.Prepared, OperatorError> {
         let outcome = ConfigurationFile.load(path: path, purpose: .serve, libraries: .ofDaemon)
         guard let next = outcome.configuration, outcome.errors.isEmpty else {
-            return .failure(ReloadRefusal(reason: outcome.errorLine))
+            return .failure(OperatorError(outcome.errorLine))
         }
         do {
             return .success(try await reloader.prepare(next))
         } catch {
-            return .failure(ReloadRefusal(reason: "\(error)"))
+            return .failure(OperatorError("\(error)"))
         }
     }
 
     /// Adopts the reload or logs its refusal; returns the text for `systemctl status`.
-    private func conclude(_ outcome: Result<Reloader.Prepared, ReloadRefusal>, _ relay: Relay) async -> String {
+    private func conclude(_ outcome: Result<Reloader.Prepared, OperatorError>, _ relay: Relay) async -> String {
         switch outcome {
         case .success(let prepared):
             let reload = await relay.reloader.adopt(prepared)
@@ -86,8 +81,8 @@ extension ServeCommand {
             for warning in reload.warnings { relay.observe(.warning(warning)) }
             return "serving \(relay.listens); reloaded: \(reload.summary)"
         case .failure(let refusal):
-            relay.observe(.reloadRefused(reason: refusal.reason))
-            relay.reloader.live.refused(refusal.reason)
+            relay.observe(.reloadRefused(reason: refusal.description))
+            relay.reloader.live.refused(refusal.description)
             return SelfCheck(relay: relay).status
         }
     }

@@ -31,17 +31,19 @@ struct StatusCommand: AsyncParsableCommand {
         try await LedgerCommand.run(file) { configuration, pool in
             let counting = try DatabaseAccess.forCommand(configuration, statementTimeout: Self.countLimit)
             try await DatabaseAccess.withPool(counting) { counting in
-                let overdue = OverdueReader(pool: counting, limit: Self.countLimit)
-                overdue.adopt(Leeways(configuration.sources))
+                let overdue = SlowReader<[OverdueFigures]>.overdue()
+                overdue.adopt(Leeways(configuration.sources), in: counting, within: Self.countLimit)
                 try await show(configuration, overdue, pool)
             }
         }
     }
 
-    private func show(_ configuration: Configuration, _ overdue: OverdueReader, _ pool: Pool) async throws {
+    private func show(
+        _ configuration: Configuration, _ overdue: SlowReader<[OverdueFigures]>, _ pool: Pool
+    ) async throws {
         func read() async throws -> StatusText {
             StatusText(
-                try await LedgerStatus.read(overdue: overdue.figures, from: pool), configuration, of: file.path)
+                try await LedgerStatus.read(overdue: overdue.value, from: pool), configuration, of: file.path)
         }
         show(try await read())
         while watch {

@@ -40,6 +40,17 @@ enum Terminal {
         for warning in others { printToStandardError(warning, .warning) }
     }
 
+    /// Shows the current stage in one line that the next one replaces, on a terminal only; nil removes it.
+    static func showStage(_ text: String?) {
+        guard isatty(STDERR_FILENO) == 1 else { return }
+        put("\r\u{1B}[K" + (text ?? ""), STDERR_FILENO)
+    }
+
+    /// Shows how much of it is done; nothing where that is not known.
+    static func showStage(_ what: String, _ done: Int, of total: Int) {
+        if total > 0 { showStage("\(what): \(min(done, total)) of \(total)") }
+    }
+
     /// Runs a command's body. An error goes to `report`, which by default prints it after the program's name, and
     /// becomes the command's exit code.
     static func reporting(
