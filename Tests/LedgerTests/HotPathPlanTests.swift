@@ -111,6 +111,11 @@ struct HotPathPlanTests {
                 (PlannedStatement(QueueStatements.due), ["ARRAY[\(recorded.integration)]"], .eachTime),
             ]
             try Self.expectByIndex(statements + Self.byIDs(recorded) + Self.ofSuccessors(recorded), in: ledger)
+            // Of a purchase for which nothing waits no integration is looked at.
+            let plan = try PlannedStatement(RecordStatements.occupied).plan(
+                with: ["ARRAY[gen_random_uuid()]", "ARRAY[\(recorded.integration)]"], isRun: true, in: ledger)
+            let looks = plan.filter { $0.contains("using deliveries_of_purchase") }
+            #expect(looks.map { $0.contains("never executed") } == [false, true], "\(plan.joined(separator: "\n"))")
         }
     }
 

@@ -138,10 +138,13 @@ enum RecordStatements {
     static let occupiedByNamed = Statement<([Identifier], [Int32]), Head>(
         "record_occupied_by_named", heads(of: named), row: Head.init)
 
+    /// Most purchases have nothing unsettled: one look at each, before one for each integration.
     private static func heads(of purchases: SQL) -> SQL {
         """
         SELECT p.id, i.id, last.id
-        FROM \(purchases) CROSS JOIN unnest($2) AS i (id)
+        FROM \(purchases)
+        CROSS JOIN LATERAL (SELECT true FROM deliveries d WHERE d.purchase = p.id LIMIT 1) AS waits
+        CROSS JOIN unnest($2) AS i (id)
         CROSS JOIN LATERAL (
             SELECT d.id FROM deliveries d WHERE d.purchase = p.id AND d.integration = i.id ORDER BY d.id DESC LIMIT 1
         ) AS last
