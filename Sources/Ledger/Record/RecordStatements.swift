@@ -139,6 +139,10 @@ enum RecordStatements {
         "record_occupied_by_named", heads(of: named), row: Head.init)
 
     /// Most purchases have nothing unsettled: one look at each, before one for each integration.
+    ///
+    /// The plan may be made while the queue has no page, as autovacuum leaves it at rest. All indexes then cost the
+    /// same, and any that has the order is taken: for the order of ids that of the primary key, which is read whole.
+    /// The order of integrations and ids only the right one has; an equality would take the integrations out of it.
     private static func heads(of purchases: SQL) -> SQL {
         """
         SELECT p.id, i.id, last.id
@@ -146,8 +150,8 @@ enum RecordStatements {
         CROSS JOIN LATERAL (SELECT true FROM deliveries d WHERE d.purchase = p.id LIMIT 1) AS waits
         CROSS JOIN unnest($2) AS i (id)
         CROSS JOIN LATERAL (
-            SELECT d.id FROM deliveries d WHERE d.purchase = p.id AND d.integration = i.id ORDER BY d.id DESC LIMIT 1
-        ) AS last
+            SELECT d.id FROM deliveries d WHERE d.purchase = p.id AND d.integration BETWEEN i.id AND i.id
+            ORDER BY d.integration DESC, d.id DESC LIMIT 1) AS last
         """
     }
 
