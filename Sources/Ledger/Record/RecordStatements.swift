@@ -28,7 +28,8 @@ enum RecordStatements {
 
     /// Adds event keys, each with its other form and the digest of the body. The keys returned are new; the others were
     /// known before, in either form, or are erased. While nothing was ever erased, no hash is computed. Rows are
-    /// numbered in the order of the arrays, which is that of arrival, and inserted in the order of the keys.
+    /// numbered in the order of the arrays, which is that of arrival, and inserted in the order of the keys. The time
+    /// is in a query of its own, so that it is computed once and not for each row.
     static let admit = Statement<([Identifier], [Identifier], [Identifier]), Admitted>(
         "record_admit", admission("ON CONFLICT DO NOTHING"), row: Admitted.init)
 
@@ -51,7 +52,7 @@ enum RecordStatements {
                 OR EXISTS (SELECT FROM erasure_salt s JOIN erased_events x
                            ON x.digest = sha256(s.salt || uuid_send(w.other_key)))))
         ORDER BY key
-        \(onConflict) RETURNING key, event, (extract(epoch FROM now()) * 1000)::bigint
+        \(onConflict) RETURNING key, event, (SELECT (extract(epoch FROM now()) * 1000)::bigint)
         """
     }
 
