@@ -89,6 +89,9 @@ extension Wire {
         // waits for one that is named later.
         // A role's limit for whole transactions (PostgreSQL 17) would end a migration, or a move, each time anew: those
         // lift the limit of their statements, and every statement has one otherwise.
+        // Rows above 2 kB are compressed as they are written, mostly for the bodies of webhooks. LZ4 takes a third of
+        // the time of pglz, the default; JSON needs an eighth to a sixth more room. A server may be built without it,
+        // and whoever chose a compression may have to: data files with LZ4 need a server that has it.
         // The search path is the configured schema alone: pg_catalog comes before it by itself, and neither the role
         // nor `options` of the connection string has a say.
         let searchPath = settings.schema.map { "SET search_path = \(SchemaName.quoted($0));\n" } ?? ""
@@ -108,7 +111,10 @@ extension Wire {
                     AND current_setting('synchronous_standby_names', true) = '' THEN 'on'
                 ELSE current_setting('synchronous_commit') END, false),
                 CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL
-                    THEN set_config('transaction_timeout', '0', false) END
+                    THEN set_config('transaction_timeout', '0', false) END,
+                CASE WHEN (SELECT source = 'default' AND 'lz4' = ANY (enumvals) FROM pg_settings
+                           WHERE name = 'default_toast_compression')
+                    THEN set_config('default_toast_compression', 'lz4', false) END
             """
         let result = try roundTrip(statement: nil, within: settings.connectTimeout) { PQsendQuery($0, sql) }
         _ = consume result

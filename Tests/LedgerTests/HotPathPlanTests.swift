@@ -111,6 +111,11 @@ struct HotPathPlanTests {
                 (PlannedStatement(QueueStatements.due), ["ARRAY[\(recorded.integration)]"], .eachTime),
             ]
             try Self.expectByIndex(statements + Self.byIDs(recorded) + Self.ofSuccessors(recorded), in: ledger)
+            // Of a purchase for which nothing waits no integration is looked at.
+            let plan = try PlannedStatement(RecordStatements.occupied).plan(
+                with: ["ARRAY[gen_random_uuid()]", "ARRAY[\(recorded.integration)]"], isRun: true, in: ledger)
+            let looks = plan.filter { $0.contains("using deliveries_of_purchase") }
+            #expect(looks.map { $0.contains("never executed") } == [false, true], "\(plan.joined(separator: "\n"))")
         }
     }
 
@@ -128,6 +133,9 @@ struct HotPathPlanTests {
                     "SELECT relpages > 0 AND reltuples = 0 FROM pg_class WHERE oid = 'deliveries'::regclass") == "t")
             try ledger.psql("INSERT INTO deliveries TABLE emptied")
             try Self.expectByIndex(Self.byIDs(recorded) + Self.ofSuccessors(recorded), in: ledger)
+            // Recording may be the first to ask where there is no page at all.
+            try ledger.psql("TRUNCATE deliveries; ANALYZE deliveries")
+            try Self.expectByIndex(Self.ofHeads(recorded), in: ledger)
         }
     }
 
@@ -151,15 +159,22 @@ struct HotPathPlanTests {
         let lanes = array(recorded.deliveries.map { _ in lane }, of: "integer")
         let purchases = array(recorded.purchases, of: "uuid")
         let leases = array(Array(repeating: recorded.lease, count: count), of: "bigint")
-        return [
+        let statements: [(PlannedStatement, [String], Planning)] = [
             (PlannedStatement(QueueStatements.leased), ["0", "2", "1"], .eachTime),
             (PlannedStatement(QueueStatements.reclaim), ["0", "2"], .eachTime),
             (PlannedStatement(QueueStatements.unblock), ["0", "2", "ARRAY[\(lane)]"], .eachTime),
             (PlannedStatement(QueueStatements.blockedNext), [lanes, purchases], .onceByIndex),
             (PlannedStatement(QueueStatements.unblockNext), [lanes, purchases, leases], .onceByIndex),
-            (PlannedStatement(RecordStatements.occupied), [purchases, "ARRAY[\(lane)]"], .onceByIndex),
-            (PlannedStatement(RecordStatements.occupiedByNamed), [purchases, "ARRAY[\(lane)]"], .onceByIndex),
             (PlannedStatement(RecordStatements.lockNamedPurchases), [purchases, purchases], .onceByIndex),
+        ]
+        return statements + ofHeads(recorded)
+    }
+
+    private static func ofHeads(_ recorded: Recorded) -> [(PlannedStatement, [String], Planning)] {
+        let values = [array(recorded.purchases, of: "uuid"), "ARRAY[\(recorded.integration)]"]
+        return [
+            (PlannedStatement(RecordStatements.occupied), values, .onceByIndex),
+            (PlannedStatement(RecordStatements.occupiedByNamed), values, .onceByIndex),
         ]
     }
 

@@ -242,8 +242,8 @@ struct SweepTests {
         }
     }
 
-    /// A promotion lost them and not the lease.
-    @Test("A delivery whose id was drawn again stays held while a lost one of that id is settled or given back")
+    /// A promotion lost deliveries, and not the lease.
+    @Test("A delivery whose id was drawn again ends by its own settlement, not by that or the return of a lost one")
     func drawnAgain() async throws {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon([.named("all")])
@@ -260,8 +260,46 @@ struct SweepTests {
             var sweep = Sweep()
             for _ in 0..<3 { #expect(try await daemon.sweep(&sweep) == []) }
             #expect(try ledger.psql(Self.leases) == "2|2")
-            _ = try await daemon.queue.settle(new.map { $0.settled(.accepted) })
+            _ = try await daemon.queue.settle([
+                new[0].settled(.accepted), lost[0].settled(.dead(reason: "lost")),
+                new[1].settled(.dead(reason: "new")), lost[1].settled(.accepted),
+            ])
             #expect(try ledger.psql(Self.leases) == "0|0" && daemon.dispatchBuffer.heldCount == 0)
+            #expect(try ledger.psql("SELECT delivery, reason FROM dead_letters") == "\(new[1].id)|new")
+        }
+    }
+
+    @Test("Only what was created in a settlement's millisecond ends by it or is put off, wherever its microseconds lie")
+    func createdInMillisecond() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            daemon.open("all")
+            let microseconds = [0, 1, 499, 500, 501, 999]
+            await daemon.record(microseconds.map { .sample(purchase: "p\($0)", transaction: "t\($0)") })
+            let handed = daemon.inbox.take().sorted { $0.id < $1.id }
+            for (delivery, microseconds) in zip(handed, microseconds) {
+                try ledger.psql(
+                    """
+                    UPDATE deliveries SET created_at = date_trunc('second', created_at) + interval '\(microseconds) us'
+                    WHERE id = \(delivery.id)
+                    """)
+            }
+            let created = try ledger.psql(
+                "SELECT (extract(epoch FROM created_at) * 1000)::bigint FROM deliveries ORDER BY id"
+            ).split(separator: "\n").compactMap { Int64($0) }
+            try #require(created.count == handed.count)
+            for (off, left) in [(-1, "6|6"), (1, "6|6"), (0, "0|3")] {
+                _ = try await daemon.queue.settle(
+                    handed.indices.map { index in
+                        let delivery = handed[index]
+                        return Delivery(
+                            id: delivery.id, lease: delivery.lease, integration: delivery.integration,
+                            message: delivery.message, attemptsMade: 0,
+                            createdAt: Timestamp(milliseconds: created[index] + Int64(off))
+                        ).settled(index % 2 == 0 ? .accepted : .retry(after: .zero))
+                    })
+                #expect(try ledger.psql(Self.leases) == left, "\(off)")
+            }
         }
     }
 }

@@ -67,6 +67,32 @@ import Testing
         #expect(tables == [0])
     }
 
+    @Test("Long values are compressed with LZ4 where the server has it, unless another compression was chosen")
+    func compression() async throws {
+        let database = try TestCluster.shared.createDatabase()
+        let inForce = Statement<Void, String>("in_force", "SELECT current_setting('default_toast_compression')")
+        let best = Statement<Void, String>(
+            "best",
+            """
+            SELECT CASE WHEN 'lz4' = ANY (enumvals) THEN 'lz4' ELSE 'pglz' END FROM pg_settings
+            WHERE name = 'default_toast_compression'
+            """)
+        let first = try await Connection.open(settings(database))
+        let (found, expected) = try await first.withSession { session throws(DatabaseError) in
+            try session.script(
+                """
+                DO $$BEGIN
+                EXECUTE format('ALTER DATABASE %I SET default_toast_compression = pglz', current_database());
+                END$$
+                """)
+            return (try session.run(inForce, ()), try session.run(best, ()))
+        }
+        #expect(found == expected)
+        let second = try await Connection.open(settings(database))
+        let chosen = try await second.withSession { session throws(DatabaseError) in try session.run(inForce, ()) }
+        #expect(chosen == ["pglz"])
+    }
+
     @Test("COPY has no use here: the connection is closed") func copy() async throws {
         let connection = try await freshConnection()
         let error = await databaseError {

@@ -88,8 +88,13 @@ enum QueueStatements {
     /// this daemon still has in memory of the lost ones must not end a new one. `$1` ascends, `width_bucket` searches
     /// it, and takes the last of two that are the same: of 1,000 ids each costs 2 µs, where `array_position` takes 6.
     private static let isTheSame: SQL =
-        "id = ANY ($1) AND \(createdMilliseconds) = ($3)[width_bucket(id, $1)]"
-    private static let createdMilliseconds: SQL = "(extract(epoch FROM created_at) * 1000)::bigint"
+        "id = ANY ($1) AND \(isCreated(at: "($3)[width_bucket(id, $1)]"))"
+
+    /// In whole milliseconds, as this daemon has the time from `(extract(epoch FROM created_at) * 1000)::bigint`. The
+    /// cast rounds a time from 2000 on just as that does, for a twentieth of what it costs.
+    private static func isCreated(at milliseconds: SQL) -> SQL {
+        "created_at::timestamptz(3) = to_timestamp(\(milliseconds) / 1000.0::float8)"
+    }
 
     /// Gives back deliveries that nobody tried.
     static let giveBack = Statement<([Int64], Int64, [Int64]), ()>(
@@ -211,7 +216,6 @@ enum QueueStatements {
         let id: Int64
         let integration: Int32
         let purchase: Identifier?
-        let createdMilliseconds: Int64
 
         /// Nil: it was of no purchase, and blocked nothing.
         var orderingKey: FanOut.OrderingKey? {
@@ -223,7 +227,7 @@ enum QueueStatements {
         "queue_settled",
         """
         DELETE FROM deliveries WHERE \(isTheSame) AND leased_by = $2
-        RETURNING id, integration, purchase, \(createdMilliseconds)
+        RETURNING id, integration, purchase
         """, row: Gone.init)
 
     /// - Parameters of the statement: ids, attempts made, delays in milliseconds, the lease, and as in `isTheSame`.
@@ -233,7 +237,7 @@ enum QueueStatements {
         UPDATE deliveries d
         SET leased_by = NULL, attempts = r.attempts, due_at = now() + r.delay_ms * interval '1 millisecond'
         FROM unnest($1, $2, $3, $5) AS r (id, attempts, delay_ms, created_ms)
-        WHERE d.id = r.id AND d.leased_by = $4 AND (extract(epoch FROM d.created_at) * 1000)::bigint = r.created_ms
+        WHERE d.id = r.id AND d.leased_by = $4 AND \(isCreated(at: "r.created_ms"))
         RETURNING d.id
         """)
 

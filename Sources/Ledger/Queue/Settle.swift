@@ -118,10 +118,7 @@ extension Queue {
         if done.isEmpty { return (settled, []) }
         var gone: [QueueStatements.Gone] = []
         for (_, rows) in leaving { gone += try session.answer(to: rows) }
-        let created = Dictionary(gone.map { ($0.id, $0.createdMilliseconds) }) { first, _ in first }
-        let dead = done.filter {
-            $0.verdict.outcome == .dead && created[$0.delivery.id] == $0.delivery.createdAt.milliseconds
-        }
+        let dead = try Self.dead(of: done, leaving, on: session)
         try writeDeadLetters(dead, on: session)
         let byIntegration = Dictionary(grouping: dead, by: \.delivery.integration).sorted { $0.key < $1.key }
         // Only the verdict's reason: the receiver's answer may quote what it was sent, and is for the operator alone.
@@ -150,6 +147,30 @@ extension Queue {
         try RelayMessage.publish(messages, routes: routes.all, on: session)
     }
 
+    /// Those given up that have left the queue.
+    private static func dead(
+        of done: [Settlement], _ leaving: [(lease: Int64, rows: PendingRows<QueueStatements.Gone>)],
+        on session: borrowing Session
+    ) throws(DatabaseError) -> [Settlement] {
+        guard done.contains(where: { $0.verdict.outcome == .dead }) else { return [] }
+        let left = try Self.left(leaving, on: session)
+        // Of two with one id the newer one left.
+        let created = Dictionary(done.map { ($0.leased, $0.delivery.createdAt) }) { _, newer in newer }
+        return done.filter {
+            $0.verdict.outcome == .dead && left.contains($0.leased) && created[$0.leased] == $0.delivery.createdAt
+        }
+    }
+
+    private static func left(
+        _ leaving: [(lease: Int64, rows: PendingRows<QueueStatements.Gone>)], on session: borrowing Session
+    ) throws(DatabaseError) -> Set<LeasedDelivery> {
+        var left: Set<LeasedDelivery> = []
+        for (lease, rows) in leaving {
+            left.formUnion(try session.answer(to: rows).map { LeasedDelivery(lease: lease, id: $0.id) })
+        }
+        return left
+    }
+
     /// Those whose attempts are not in the history yet. An attempt is there if it was in doubt, its delivery is not
     /// found under its lease any more, and the table has one with the same result and latency. Its number alone is
     /// no proof: the next attempt has the same one if this one uses up no retry, and so has an attempt that another
@@ -163,10 +184,7 @@ extension Queue {
     ) throws(DatabaseError) -> [Settlement] {
         let doubtful = inDoubt.places(in: batch)
         if doubtful.isEmpty { return batch }
-        var held = try Self.held(waiting, on: session)
-        for (lease, rows) in leaving {
-            held.formUnion(try session.answer(to: rows).map { LeasedDelivery(lease: lease, id: $0.id) })
-        }
+        let held = try Self.held(waiting, on: session).union(Self.left(leaving, on: session))
         let places = doubtful.filter { !held.contains(batch[$0].leased) }
         if places.isEmpty { return batch }
         let asked = places.map { batch[$0] }

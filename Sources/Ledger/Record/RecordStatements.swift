@@ -28,7 +28,8 @@ enum RecordStatements {
 
     /// Adds event keys, each with its other form and the digest of the body. The keys returned are new; the others were
     /// known before, in either form, or are erased. While nothing was ever erased, no hash is computed. Rows are
-    /// numbered in the order of the arrays, which is that of arrival, and inserted in the order of the keys.
+    /// numbered in the order of the arrays, which is that of arrival, and inserted in the order of the keys. The time
+    /// is in a query of its own, so that it is computed once and not for each row.
     static let admit = Statement<([Identifier], [Identifier], [Identifier]), Admitted>(
         "record_admit", admission("ON CONFLICT DO NOTHING"), row: Admitted.init)
 
@@ -51,7 +52,7 @@ enum RecordStatements {
                 OR EXISTS (SELECT FROM erasure_salt s JOIN erased_events x
                            ON x.digest = sha256(s.salt || uuid_send(w.other_key)))))
         ORDER BY key
-        \(onConflict) RETURNING key, event, (extract(epoch FROM now()) * 1000)::bigint
+        \(onConflict) RETURNING key, event, (SELECT (extract(epoch FROM now()) * 1000)::bigint)
         """
     }
 
@@ -138,13 +139,20 @@ enum RecordStatements {
     static let occupiedByNamed = Statement<([Identifier], [Int32]), Head>(
         "record_occupied_by_named", heads(of: named), row: Head.init)
 
+    /// Most purchases have nothing unsettled: one look at each, before one for each integration.
+    ///
+    /// The plan may be made while the queue has no page, as autovacuum leaves it at rest. All indexes then cost the
+    /// same, and any that has the order is taken: for the order of ids that of the primary key, which is read whole.
+    /// The order of integrations and ids only the right one has; an equality would take the integrations out of it.
     private static func heads(of purchases: SQL) -> SQL {
         """
         SELECT p.id, i.id, last.id
-        FROM \(purchases) CROSS JOIN unnest($2) AS i (id)
+        FROM \(purchases)
+        CROSS JOIN LATERAL (SELECT true FROM deliveries d WHERE d.purchase = p.id LIMIT 1) AS waits
+        CROSS JOIN unnest($2) AS i (id)
         CROSS JOIN LATERAL (
-            SELECT d.id FROM deliveries d WHERE d.purchase = p.id AND d.integration = i.id ORDER BY d.id DESC LIMIT 1
-        ) AS last
+            SELECT d.id FROM deliveries d WHERE d.purchase = p.id AND d.integration BETWEEN i.id AND i.id
+            ORDER BY d.integration DESC, d.id DESC LIMIT 1) AS last
         """
     }
 
