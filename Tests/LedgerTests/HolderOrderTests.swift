@@ -4,7 +4,8 @@ import Vocabulary
 
 @testable import Ledger
 
-/// What was said of holders before a webhook shows that they hold something, or hold it no more. Oracle: SQL.
+/// What was said of holders before a webhook shows that they hold something, or hold it no more. Oracles: SQL, and by
+/// hand.
 @Suite("Holders of a transfer, in every order of arrival", .serialized)
 struct HolderOrderTests {
     @Test("A login of the receiver of a native transfer moves what it received, whichever of the two comes first")
@@ -55,6 +56,26 @@ struct HolderOrderTests {
                 "\(order)")
             #expect(access.filter(\.value.isActive).map(\.key) == [first], "\(order)")
         }
+    }
+
+    @Test("What had lapsed passes on again from whom it passed to, also when that is older than any late webhook")
+    func lapsedLongAgo() {
+        let (first, second, third) = (Holder.user("u1"), Holder.user("u2"), Holder.user("u3"))
+        func at(_ day: Int64) -> Timestamp { seconds(day * 86_400) }
+        var state = PurchaseState()
+        func resolve(_ facts: [Fact], _ moves: [KeptMove] = []) -> [AnnouncedTransfer] {
+            let resolution = TransferResolution.resolve(state, facts, moves: moves, kind: .subscription)
+            state = resolution.state
+            return resolution.announced
+        }
+        _ = resolve([.activate(first, at(0), until: at(30))])
+        _ = resolve([], [KeptMove(at: at(40), from: first, to: second, isLogin: false)])
+        _ = resolve([.deactivate(first, at(63), until: at(30))])
+        #expect(state.moves.isEmpty && !state.registers.contains { $0.holder == second })
+        // By these a change of holders finds the purchase.
+        #expect(state.everHolders.contains(second))
+        let announced = resolve([], [KeptMove(at: at(64), from: second, to: third, isLogin: false)])
+        #expect(announced == [AnnouncedTransfer(from: second, to: third, ordinal: 1, native: nil)])
     }
 
     @Test("The user that something passed to last is who the anonymous holder is, in every order of arrival")
