@@ -58,6 +58,22 @@ struct HolderOrderTests {
         }
     }
 
+    @Test("A login at the time of a loss that ends no period counts, where it moves nothing, for no later login")
+    func loginAtLoss() {
+        let (device, first, second) = (Holder.anonymous("device"), Holder.user("u1"), Holder.user("u2"))
+        let day: Int64 = 86_400
+        func login(_ user: Holder, at time: Int64) -> Event {
+            .change(.move(from: [device], to: user, isNative: false), by: user, at: time, source: "moving")
+        }
+        // The loss shows that the period lasted, but not to a login of its very time, whose half it may be.
+        let events: [Event] = [
+            .stating(.activate(device, seconds(0), until: seconds(day)), source: "moving"),
+            .stating(.deactivate(device, seconds(2 * day), until: seconds(30 * day)), source: "moving"),
+            login(first, at: 2 * day), login(second, at: 3 * day),
+        ]
+        for order in permutations(events) { #expect(PlannedHistory(order).active("subs_1") == [second], "\(order)") }
+    }
+
     @Test("What had lapsed passes on again from whom it passed to, also when that is older than any late webhook")
     func lapsedLongAgo() {
         let (first, second, third) = (Holder.user("u1"), Holder.user("u2"), Holder.user("u3"))
