@@ -77,6 +77,21 @@ struct RestoreTests {
         }
     }
 
+    @Test("What is overdue is active on the install that restores it, until the leeway has passed, and nowhere else")
+    func overdue() async throws {
+        try await TestService.run(sources: [.named("shop", kind: .apple)]) { service in
+            let now = try #require(service.clock.now)
+            for (purchase, hours) in [("p1", 1), ("p2", 25)] as [(String, Int64)] {
+                let end = now.advanced(byMilliseconds: -hours * 3_600_000)
+                await service.record(.stating(of: .user("bob"), purchase: purchase, until: end))
+                _ = await restore(service, "B", "t-" + purchase)
+                #expect(await sees(service, "B") == ["p1"])
+            }
+            let former = await service.get("/v1/entitlements?active=true&user_id=bob")
+            #expect(former.column("purchase") == [])
+        }
+    }
+
     @Test("It comes after a purchase that is recorded already, also where the platform's clock is ahead of ours")
     func purchaseAhead() async throws {
         try await TestService.run { service in

@@ -4,7 +4,8 @@ import Vocabulary
 
 @testable import Ledger
 
-/// What was said of holders before a webhook shows that they hold something, or hold it no more. Oracle: SQL.
+/// What was said of holders before a webhook shows that they hold something, or hold it no more. Oracles: SQL, and by
+/// hand.
 @Suite("Holders of a transfer, in every order of arrival", .serialized)
 struct HolderOrderTests {
     @Test("A login of the receiver of a native transfer moves what it received, whichever of the two comes first")
@@ -55,6 +56,42 @@ struct HolderOrderTests {
                 "\(order)")
             #expect(access.filter(\.value.isActive).map(\.key) == [first], "\(order)")
         }
+    }
+
+    @Test("A login at the time of a loss that ends no period counts, where it moves nothing, for no later login")
+    func loginAtLoss() {
+        let (device, first, second) = (Holder.anonymous("device"), Holder.user("u1"), Holder.user("u2"))
+        let day: Int64 = 86_400
+        func login(_ user: Holder, at time: Int64) -> Event {
+            .change(.move(from: [device], to: user, isNative: false), by: user, at: time, source: "moving")
+        }
+        // The loss shows that the period lasted, but not to a login of its very time, whose half it may be.
+        let events: [Event] = [
+            .stating(.activate(device, seconds(0), until: seconds(day)), source: "moving"),
+            .stating(.deactivate(device, seconds(2 * day), until: seconds(30 * day)), source: "moving"),
+            login(first, at: 2 * day), login(second, at: 3 * day),
+        ]
+        for order in permutations(events) { #expect(PlannedHistory(order).active("subs_1") == [second], "\(order)") }
+    }
+
+    @Test("What had lapsed passes on again from whom it passed to, also when that is older than any late webhook")
+    func lapsedLongAgo() {
+        let (first, second, third) = (Holder.user("u1"), Holder.user("u2"), Holder.user("u3"))
+        func at(_ day: Int64) -> Timestamp { seconds(day * 86_400) }
+        var state = PurchaseState()
+        func resolve(_ facts: [Fact], _ moves: [KeptMove] = []) -> [AnnouncedTransfer] {
+            let resolution = TransferResolution.resolve(state, facts, moves: moves, kind: .subscription)
+            state = resolution.state
+            return resolution.announced
+        }
+        _ = resolve([.activate(first, at(0), until: at(30))])
+        _ = resolve([], [KeptMove(at: at(40), from: first, to: second, isLogin: false)])
+        _ = resolve([.deactivate(first, at(63), until: at(30))])
+        #expect(state.moves.isEmpty && !state.registers.contains { $0.holder == second })
+        // By these a change of holders finds the purchase.
+        #expect(state.everHolders.contains(second))
+        let announced = resolve([], [KeptMove(at: at(64), from: second, to: third, isLogin: false)])
+        #expect(announced == [AnnouncedTransfer(from: second, to: third, ordinal: 1, native: nil)])
     }
 
     @Test("The user that something passed to last is who the anonymous holder is, in every order of arrival")

@@ -8,7 +8,9 @@ import Vocabulary
 @Suite("Access that lapsed", .serialized)
 struct LapseTests {
     private static let hour: Int64 = 3_600_000
-    private static let leeways = Leeways([.leaving("shop", .lasting(10 * hour)), .leaving("moving", .off)])
+    private static let leeways = Leeways([
+        .leaving("shop", .lasting(10 * hour)), .leaving("store", .lasting(10 * hour)), .leaving("moving", .off),
+    ])
     private static let byIntegration = """
         SELECT i.name, count(*) FROM deliveries d JOIN integrations i ON i.id = d.integration
             JOIN messages m ON m.id = d.message
@@ -46,7 +48,16 @@ struct LapseTests {
             try age(ledger, ["late": 9])
             let now = try ledger.now()
             func at(_ hours: Int64) -> Timestamp { now.advanced(byMilliseconds: hours * Self.hour) }
+            let restore = Event(
+                scope: Scope(source: "store", app: "app.one", environment: "PRODUCTION"), vendorEventID: nil,
+                name: "RESTORED", type: "RESTORED", holder: .device, occurredAt: at(-25), purchase: nil,
+                transaction: nil,
+                change: .restore(install: Holder.device.id, transactions: ["g"], strategy: .transfer),
+                body: Array("{}".utf8))
             await daemon.record([
+                .paying(
+                    otherUser, from: at(-90), until: at(-30), transaction: "g", purchase: "restored", source: "store"),
+                restore,
                 .paying(user, from: at(-90), until: at(-20), transaction: "a", purchase: "lapsed"),
                 .paying(user, from: at(-90), until: at(-5), transaction: "b", purchase: "active"),
                 .paying(user, from: at(-90), until: at(5), transaction: "c", purchase: "running"),
@@ -57,15 +68,18 @@ struct LapseTests {
                 .stating(.deactivate(user, at(-49)), purchase: "ended", transaction: "f"),
             ])
             let rows = try ledger.psql("SELECT * FROM entitlements ORDER BY purchase, holder")
-            #expect(try await lapses(daemon).announce() == 2)
+            #expect(try await lapses(daemon).announce() == 3)
             #expect(try await lapses(daemon).announce() == 0)
-            #expect(try ledger.psql(Self.byIntegration) == "a|2\nsandbox|1")
+            #expect(try ledger.psql(Self.byIntegration) == "a|3\nsandbox|1")
             #expect(try ledger.psql("SELECT * FROM entitlements ORDER BY purchase, holder") == rows)
 
             daemon.open("a")
             let messages = try await daemon.claimAll("a").map(\.message)
             let texts = messages.map { String(decoding: $0.envelope, as: UTF8.self) }
-            #expect(texts.count == 2 && texts.allSatisfy { $0.contains(#""user_id":"jeff""#) })
+            #expect(texts.count == 3 && texts.count { $0.contains(#""user_id":"jeff""#) } == 2)
+            // Whoever restored it while it was overdue.
+            let restored = try #require(texts.first { $0.contains(#""key":"restored""#) })
+            #expect(restored.contains(#""anonymous_user_id":"\#(Holder.device.id)""#))
             let text = try #require(texts.first { $0.contains(#""key":"lapsed""#) })
             #expect(text.hasPrefix(#"{"type":"posthouse.access.lapsed","timestamp":"\#(at(-10).iso8601)""#))
             #expect(text.contains(#""store_transaction_id":"a""#) && text.contains(#""environment":"PRODUCTION""#))
@@ -79,7 +93,7 @@ struct LapseTests {
             #expect(try await lapses(daemon).announce() == 0)
             await daemon.record([.paying(user, from: at(-19), until: at(-11), transaction: "a3", purchase: "lapsed")])
             #expect(try await lapses(daemon).announce() == 1)
-            #expect(try ledger.psql(Self.byIntegration) == "a|3\nlate|1\nsandbox|1")
+            #expect(try ledger.psql(Self.byIntegration) == "a|4\nlate|1\nsandbox|1")
         }
     }
 

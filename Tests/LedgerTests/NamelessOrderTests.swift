@@ -175,6 +175,24 @@ struct NamelessOrderTests {
         }
     }
 
+    /// Recorded, because each link is looked up once: when its own holder is known.
+    @Test("A link of an install counts, also if an import named another one that turns out to be an own holder, too")
+    func namedInstall() {
+        func given(_ holder: Holder, _ day: Int64) -> Event {
+            let fact = Fact(
+                kind: .gain, holder: holder, at: seconds(day * Self.day), until: seconds((day + 30) * Self.day),
+                isNamed: false, isGiven: true)
+            return .stating(fact, source: "store")
+        }
+        let history: [Event] = [
+            .stating(.activate(Self.install, seconds(0)), source: "store"), given(Self.install, 2),
+            .change(
+                .move(from: [Self.newInstall], to: user, isNative: false), by: user, at: 3 * Self.day, source: "store"),
+            given(Self.newInstall, 4),
+        ]
+        for order in permutations(history) { #expect(PlannedHistory(order).active("subs_1") == [user], "\(order)") }
+    }
+
     @Test("Up to nine statements, drawn and shuffled")
     func many() {
         var dice = Dice(state: 79)

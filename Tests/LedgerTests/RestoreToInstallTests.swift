@@ -148,6 +148,35 @@ struct RestoreToInstallTests {
             ], passed: [(Self.a, otherUser), (otherUser, Self.a), (Self.a, user)])
     }
 
+    @Test("Restored while its end is overdue, it is the restorer's as it was the holder's, and so is the renewal")
+    func overdue() throws {
+        try expect(
+            [
+                (.bought(user, day: 0, until: 30), user), (.restored(Self.b, day: 31), Self.b),
+                (.said(.gain, nil, day: 32, until: 62), Self.b),
+            ], passed: [(user, Self.b)])
+        // The same for whoever had it before.
+        try expect(
+            [
+                (.bought(user, day: 0, until: 30), user), (.bought(otherUser, day: 1, until: 30), otherUser),
+                (.restored(user, day: 31), user),
+            ], passed: [(user, otherUser), (otherUser, user)])
+    }
+
+    @Test("An end takes what was overdue from whom a login passed it on to, and one before its restore from everybody")
+    func overdueEnded() throws {
+        try expect(
+            [
+                (.bought(user, day: 0, until: 30), user), (.restored(Self.b, day: 31), Self.b),
+                (.linked(Self.b, to: otherUser, day: 32), otherUser), (.said(.loss, nil, day: 33, until: 30), nil),
+            ], passed: [(user, Self.b), (Self.b, otherUser)])
+        try expect(
+            [
+                (.bought(user, day: 0, until: 30), user), (.said(.loss, nil, day: 30, until: 30), nil),
+                (.restored(Self.b, day: 31), nil), (.said(.gain, nil, day: 32, until: 62), Self.b),
+            ], passed: [(user, Self.b)])
+    }
+
     @Test("A login of an install that an import named as the holder passes on what it has")
     func imported() throws {
         try expect(

@@ -63,6 +63,11 @@ extension PurchaseState {
     func nextTime(after time: Timestamp, of key: KnownChanges.Key) -> Timestamp? {
         guard case .holder(let holder) = key.subject, !isOwn(holder) else { return time.advanced(byMilliseconds: 1) }
         let moved = EffectiveMoves(self)
+        // A change is judged without a loss of its very time, which may be half of it; the next change is not.
+        let isLost = moved.facts.contains { $0.kind == .loss && $0.holder == holder && $0.at == time }
+        if isLost, !moved.effects.contains(where: { $0.move.at == time && $0.from == holder }) {
+            return time.advanced(byMilliseconds: 1)
+        }
         let facts = moved.facts.lazy.filter { $0.holder == holder && $0.at > time }.map(\.at).min()
         let registers = (moved.registers + earlier).lazy.filter { $0.holder == holder && $0.at > time }.map(\.at).min()
         return [facts, registers].compactMap { $0 }.min()

@@ -15,6 +15,13 @@ struct EffectiveMoves {
         static func == (left: Effect, right: Effect) -> Bool {
             left.move == right.move && left.from == right.from && left.until == right.until
         }
+
+        /// The same, which also says this of a holder.
+        fileprivate func adding(_ register: Register) -> Effect {
+            var effect = self
+            effect.reading = reading.adding(register)
+            return effect
+        }
     }
 
     /// A nameless fact, and whose it is.
@@ -84,7 +91,7 @@ struct EffectiveMoves {
         if fact.kind == .loss {
             for other in holders(at: fact) where other != holder {
                 let register = Register(holder: other, at: fact.at, isOn: false, isTenureFree: fact.isTenureFree)
-                reading = reading.switchingOff(register)
+                reading = reading.adding(register)
                 switchedOff.append(register)
             }
         }
@@ -127,19 +134,21 @@ struct EffectiveMoves {
             return effect(of: move, from: from, until: nil, isTenureFree: true)
         }
         guard let until = period(of: from, at: move.at) else { return nil }
-        let isOver = move.isLogin && until < move.at
-        if isOver, !isGiven(move) { return nil }
+        if move.isLogin, until < move.at, !isGiven(move) { return nil }
         // A link says who somebody is, not that the purchase goes on: what has ended does not pass on by it.
         if isLink, newest?.isOn != true || until <= move.at { return nil }
         // Every loss of such a source ends the purchase, and none is half of a transfer: what is unpaid or paused
         // passes on without access, which what is paid next gives. Nor does what the new holder had before give it.
-        guard known.mayLackName, isOver || newest?.isOn != true else {
-            return effect(of: move, from: from, until: until, isTenureFree: false)
+        if known.mayLackName, newest?.isOn != true {
+            let end = move.at.advanced(byMilliseconds: -1)
+            let effect = effect(of: move, from: from, until: min(until, end), isTenureFree: false)
+            return effect.adding(Register(holder: move.to, at: end, isOn: false, isTenureFree: false))
         }
-        let end = move.at.advanced(byMilliseconds: -1)
-        var effect = effect(of: move, from: from, until: min(until, end), isTenureFree: false)
-        effect.reading = effect.reading.switchingOff(
-            Register(holder: move.to, at: end, isOn: false, isTenureFree: false))
+        let effect = effect(of: move, from: from, until: until, isTenureFree: false)
+        // Without a loss it is overdue: the new holder has it as the old one had, until the clock ends it.
+        if known.mayLackName, until <= move.at {
+            return effect.adding(Register(holder: move.to, at: move.at, isOn: true, isTenureFree: false))
+        }
         return effect
     }
 

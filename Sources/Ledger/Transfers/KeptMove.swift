@@ -52,7 +52,11 @@ package struct KeptMove: Sendable, Hashable, Comparable {
 extension PurchaseState {
     /// Everybody who ever had the purchase, as far as is kept.
     var everHolders: Set<Holder> {
-        Set(registers.map(\.holder) + moves.map(\.to) + own.map(\.holder) + names.map(\.holder))
+        // Who got what had lapsed has facts alone, once that move is settled.
+        let holders = [
+            facts.map(\.holder), registers.map(\.holder), moves.map(\.to), own.map(\.holder), names.map(\.holder),
+        ]
+        return Set(holders.joined())
     }
 
     var effects: [EffectiveMoves.Effect] { moves.isEmpty ? [] : EffectiveMoves(self).effects }

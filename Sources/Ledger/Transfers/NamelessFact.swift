@@ -113,12 +113,13 @@ extension PurchaseState {
     /// holder, also about one that somebody else has at that time.
     func isLink(_ move: KeptMove) -> Bool { move.from.map(isOwn) ?? false }
 
-    /// Whether the move is a link that can never count, whatever else arrives: somebody was given the purchase by name
-    /// before it, and not its subject.
+    /// Whether the move is a link that can never count, whatever else arrives: a user was given the purchase by name
+    /// before it, and not its subject. An install that was given it by name may turn out to be one of its own holders,
+    /// which no event names.
     func canNeverCount(_ move: KeptMove) -> Bool {
         guard isLink(move) else { return false }
         let given = names.filter { $0.kind == .gain && $0.at <= move.at }
-        return !given.isEmpty && !given.contains { $0.holder == move.from }
+        return given.contains { !$0.holder.isAnonymous } && !given.contains { $0.holder == move.from }
             && !moves.contains { $0.at <= move.at && $0.to == move.from }
     }
 

@@ -281,8 +281,8 @@ extension FactReading {
         return reading
     }
 
-    /// The same statement, which also takes the purchase from a holder that it is not about.
-    func switchingOff(_ register: Register) -> FactReading {
+    /// The same statement, which also says this of a holder.
+    func adding(_ register: Register) -> FactReading {
         var reading = self
         reading.registers.append(register)
         return reading

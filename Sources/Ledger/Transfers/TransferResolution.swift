@@ -157,8 +157,9 @@ package struct VoidedTransfer: Sendable, Hashable {
         /// A REVOKED arrived late: the old holder's period had ended before the new one's began.
         case revoked
         /// A late fact shows another course between the same two holders: that a login or a platform's TRANSFER moved
-        /// nothing (`KeptMove`), or that it is a one-time purchase. Anything else takes lost webhooks, transfers less
-        /// than two minutes apart, or a history beyond the limits of `PurchaseState`.
+        /// nothing (`KeptMove`), that a nameless fact was of the new holder already, or that it is a one-time purchase.
+        /// Anything else takes lost webhooks, transfers less than two minutes apart, or a history beyond the limits of
+        /// `PurchaseState`.
         case rearranged
     }
 
