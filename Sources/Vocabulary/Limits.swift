@@ -236,9 +236,6 @@ package enum Limits {
 
     /// How long a settled delivery waits for others before the batch is written.
     package static let settleDelay: Duration = .milliseconds(5)
-    /// A batch of so many that has waited waits once more: others come fast enough to double it, and each of a hundred
-    /// in one transaction costs PostgreSQL a third less than each of fifty. A larger batch gains little.
-    package static let settleWaitingAgain = 50..<500
     /// Deliveries of one settling transaction.
     package static let settleBatchMax = 1_000
     /// Attempts that have ended and are not written yet; at this number no lane starts another attempt.

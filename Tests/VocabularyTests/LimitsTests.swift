@@ -65,7 +65,6 @@ struct LimitsTests {
         // TimeoutStopSec of the unit is 90 s; half a minute is enough for whoever waits at a terminal.
         #expect(Limits.drainTimeout < .seconds(30))
         #expect(Limits.settleDelay < .milliseconds(100))
-        #expect(Limits.settleWaitingAgain.upperBound < Limits.settleBatchMax)
         #expect(Limits.responseExcerptBytesMax <= Limits.responseBodyBytesMax)
     }
 

@@ -61,9 +61,6 @@ package final class SettlementBuffer: Sendable {
             return pending.isEmpty || isGathering ? .sleep : .gather
         }
 
-        /// Whether a writer that has gathered does so once more.
-        var gathersAgain: Bool { !isClosed && Limits.settleWaitingAgain.contains(pending.count) }
-
         var refusedCount: Int { refused.count + retrying }
         var depth: Int { pending.count + writing + refusedCount }
     }
@@ -201,7 +198,6 @@ package final class SettlementBuffer: Sendable {
             case .take: break
             case .gather:
                 try? await Task.sleep(for: Limits.settleDelay)
-                if state.withLock({ $0.gathersAgain }) { try? await Task.sleep(for: Limits.settleDelay) }
                 state.withLock { $0.isGathering = false }
             case .sleep:
                 await sleep()

@@ -96,21 +96,6 @@ struct SettlementBufferTests {
         await running.value
     }
 
-    @Test("A batch that many have come to waits once more, and is written as one")
-    func waitsAgain() async {
-        let buffer = SettlementBuffer()
-        let book = Book()
-        for id in 1...Int64(Limits.settleWaitingAgain.lowerBound) { buffer.append(settlement(id)) }
-        let began = ContinuousClock.now
-        let running = Task { await buffer.run(settle: book.write, settled: book.settled) }
-        var settledCalls = book.settledCalls.makeAsyncIterator()
-        _ = await settledCalls.next()
-        #expect(ContinuousClock.now - began >= Limits.settleDelay * 2)
-        buffer.close()
-        await running.value
-        #expect(book.batches.map(\.count) == [Limits.settleWaitingAgain.lowerBound])
-    }
-
     @Test("Closing writes everything first, in batches no wider than the limit, nothing twice")
     func closes() async {
         let buffer = SettlementBuffer()
