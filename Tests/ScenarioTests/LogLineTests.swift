@@ -47,7 +47,8 @@ import Vocabulary
     func logfmt() throws {
         let backend = try Receiver()
         let relay = try Relay(
-            [.init("backend", backend)], journal: "[journal]\nformat = \"logfmt\"\ndetail_limit = 0")
+            [.init("backend", backend)], storage: .fresh,
+            journal: "[journal]\nformat = \"logfmt\"\ndetail_limit = 0")
         defer { relay.end() }
         try relay.start()
         #expect(relay.waitForLine("level=notice", "migrated the schema from version 0 to ") != nil)

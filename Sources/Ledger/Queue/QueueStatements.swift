@@ -280,14 +280,16 @@ enum QueueStatements {
             AS t (delivery, message, integration, purchase, attempts, reason, http_status, created_ms)
         """)
 
-    /// Those of the ordering keys whose first delivery is blocked, in their order.
+    /// Those of the ordering keys whose first delivery is blocked, in their order. Only the index by purchase has the
+    /// order asked for here; that of `id` alone is the primary key's, too, which may be chosen while the queue fills.
     static let blockedNext = Statement<([Int32], [Identifier]), FanOut.OrderingKey>(
         "queue_blocked_next",
         """
         SELECT done.purchase, done.integration
         FROM unnest($1, $2) WITH ORDINALITY AS done (integration, purchase, n) CROSS JOIN LATERAL (
             SELECT blocked FROM deliveries
-            WHERE purchase = done.purchase AND integration = done.integration ORDER BY id LIMIT 1) AS head
+            WHERE purchase = done.purchase AND integration BETWEEN done.integration AND done.integration
+            ORDER BY integration, id LIMIT 1) AS head
         WHERE head.blocked ORDER BY done.n
         """, row: FanOut.OrderingKey.init)
 
@@ -315,7 +317,8 @@ enum QueueStatements {
             SELECT head.place, done.lease
             FROM unnest($1, $2, $3) AS done (integration, purchase, lease) CROSS JOIN LATERAL (
                 SELECT ctid AS place FROM deliveries
-                WHERE purchase = done.purchase AND integration = done.integration ORDER BY id LIMIT 1) AS head
+                WHERE purchase = done.purchase AND integration BETWEEN done.integration AND done.integration
+                ORDER BY integration, id LIMIT 1) AS head
             JOIN deliveries n ON n.ctid = head.place
             WHERE n.blocked FOR NO KEY UPDATE OF n SKIP LOCKED)
         UPDATE deliveries d SET blocked = false, due_at = now(), leased_by = next.lease

@@ -41,6 +41,7 @@ struct RetryCommand: AsyncParsableCommand {
             let paused = try await Pauses.paused(in: pool)
             let total = retry.waiting.reduce(0) { $0 + $1.later }
             var made = 0
+            defer { Terminal.showStage(nil) }
             while !retry.isDone {
                 made += try await retry.step(in: pool)
                 Terminal.showStage("making due", made, of: total)

@@ -15,7 +15,7 @@ struct StatusCommand: AsyncParsableCommand {
             Of sources: LAST is how long ago a webhook was kept; REFUSED 1m counts what was answered 401, 404, 413, 503 \
             and so on within the last minute. It lags by some seconds. OVERDUE counts the purchases of the environment \
             PRODUCTION whose end has passed, and of which no webhook has said what became of them (posthouse overdue); it \
-            is counted once a minute, and "?" while that takes long or an upgrade is not done.
+            is counted at most once a minute, and "?" while that takes long or an upgrade is not done.
 
             Of integrations: delivering: accepted something within the last minute; idle: nothing waits; waiting: something does, and \
             nothing was accepted within the last minute; failing: its circuit breaker is open, a probe looks whether \
