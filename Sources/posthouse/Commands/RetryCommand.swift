@@ -41,12 +41,13 @@ struct RetryCommand: AsyncParsableCommand {
             let paused = try await Pauses.paused(in: pool)
             let total = retry.waiting.reduce(0) { $0 + $1.later }
             var made = 0
-            defer { Terminal.showStage(nil) }
-            while !retry.isDone {
-                made += try await retry.step(in: pool)
-                Terminal.showStage("making due", made, of: total)
+            do {
+                defer { Terminal.showStage(nil) }
+                while !retry.isDone {
+                    made += try await retry.step(in: pool)
+                    Terminal.showStage("making due", made, of: total)
+                }
             }
-            Terminal.showStage(nil)
             report(retry, paused, names)
         }
     }
