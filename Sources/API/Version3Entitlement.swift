@@ -70,7 +70,8 @@ extension Version3Entitlement.Product {
         let isGranted = held.isActive || held.isOverdue
         let renewState =
             switch held.newestTransaction?.status {
-            case "IN_GRACE_PERIOD", "ON_HOLD", "UNPAID": "billing_issue"
+            case "ON_HOLD", "UNPAID": "billing_issue"
+            case "IN_GRACE_PERIOD": isGranted ? "billing_issue" : "canceled"
             case "AUTO_RENEWING": isGranted ? "will_renew" : "canceled"
             case nil: held.isActive ? "will_renew" : "canceled"
             default: "canceled"

@@ -62,11 +62,11 @@ final class OutgoingClients: Sendable {
             } catch let failure as OutgoingFailure {
                 promise.fail(failure)
             } catch let error as UnsendableRequest {
-                promise.fail(OutgoingFailure(error.reason))
+                promise.fail(OutgoingFailure(error.reason, isOfServer: true))
             } catch let error as EndpointTrust.Unusable {
-                promise.fail(OutgoingFailure(error.reason))
+                promise.fail(OutgoingFailure(error.reason, isOfServer: true))
             } catch {
-                promise.fail(OutgoingFailure("\(error)"))
+                promise.fail(OutgoingFailure("\(error)", isOfServer: true))
             }
         }
         do {
@@ -135,7 +135,8 @@ extension StoreClients {
         self.init(
             clock: .system(now: ThisProcess.now), send: { await clients.send($0) },
             readFile: { path, bytesMax in
-                SecretReader.system.readFile(path, bytesMax).map(\.bytes).mapError { OutgoingFailure($0.text) }
+                SecretReader.system.readFile(path, bytesMax).map(\.bytes)
+                    .mapError { OutgoingFailure($0.text, isOfServer: true) }
             },
             readURL: Self.readURL, observe: observe)
     }

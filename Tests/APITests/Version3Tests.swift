@@ -376,7 +376,9 @@ struct Version3Tests {
                 event("p4", "themes", nil, "NONE", isOneTime: true, until: nil),
                 event("p5", "plain", "DEACTIVATED", "NONE", until: at(5), kind: .loss),
                 event("p6", "lost", "AUTO_RENEWING", "NONE", at: at(-1)),
-                event("p6", "lost", "AUTO_RENEWING", "NONE", kind: .loss))
+                event("p6", "lost", "AUTO_RENEWING", "NONE", kind: .loss),
+                event("p7", "unpaid", "IN_GRACE_PERIOD", "NONE", at: at(-1)),
+                event("p7", "unpaid", "IN_GRACE_PERIOD", "NONE", kind: .loss))
             let list = await service.get("/v3/users/A/entitlements").data
             let words = list.map { entry -> String in
                 let product = entry["product"] as? [String: Any]
@@ -388,6 +390,7 @@ struct Version3Tests {
                 words.sorted() == [
                     "intro 1 appstore billing_issue intro", "lost 0 appstore canceled normal",
                     "plain 1 appstore canceled normal", "themes 1 appstore - -", "trial 1 appstore will_renew trial",
+                    "unpaid 0 appstore canceled normal",
                 ])
             #expect(list.allSatisfy { $0["started"] as? Int == 1_704_067_200 })
         }

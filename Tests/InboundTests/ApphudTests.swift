@@ -272,17 +272,23 @@ import Vocabulary
         #expect(event.facts.isEmpty)
     }
 
-    /// Access goes on in grace, of which Apphud states no end: 28 days are the longest.
+    /// Access goes on in grace, of which Apphud states no end: 28 days are the longest with Apple, 30 with Google. With
+    /// Apple it may begin before the paid end.
     @Test(
         arguments: [
-            ("billing_issue", "grace", "2024-05-05T07:24:02.123Z", "2024-06-02T07:24:02.123Z"),
-            ("autorenew_disabled", "grace", "2024-05-05T07:00:00.000Z", "2024-06-02T07:00:00.000Z"),
-            ("billing_issue", "grace", "2024-05-05T07:24:02.124Z", "2024-05-05T07:24:02.124Z"),
-            ("billing_issue", "regular", "2024-05-05T07:00:00.000Z", "2024-05-05T07:00:00.000Z"),
-            ("subscription_expired", "grace", "2024-05-05T07:00:00.000Z", "2024-05-05T07:00:00.000Z"),
+            ("billing_issue", "app_store", "grace", "2024-05-05T07:24:02.123Z", "2024-06-02T07:24:02.123Z"),
+            ("billing_issue", "play_store", "grace", "2024-05-05T07:24:02.123Z", "2024-06-04T07:24:02.123Z"),
+            ("autorenew_disabled", "app_store", "grace", "2024-05-05T07:00:00.000Z", "2024-06-02T07:00:00.000Z"),
+            ("billing_issue", "app_store", "grace", "2024-05-05T07:24:02.124Z", "2024-06-02T07:24:02.124Z"),
+            ("billing_issue", "play_store", "grace", "2024-05-05T07:24:02.124Z", "2024-05-05T07:24:02.124Z"),
+            ("billing_issue", "app_store", "regular", "2024-05-05T07:00:00.000Z", "2024-05-05T07:00:00.000Z"),
+            ("subscription_expired", "app_store", "grace", "2024-05-05T07:00:00.000Z", "2024-05-05T07:00:00.000Z"),
         ])
-    func aLineInGraceLastsBehindItsPaidEnd(_ name: String, _ status: String, _ paid: String, _ end: String) throws {
-        let body = ApphudFixtures.named(name).replacing("2024-06-05T07:24:00.000Z", with: paid)
+    func aLineInGraceLastsBehindItsPaidEnd(
+        _ name: String, _ store: String, _ status: String, _ paid: String, _ end: String
+    ) throws {
+        let body = ApphudFixtures.event([("name", "\"\(name)\""), ("store", "\"\(store)\"")])
+            .replacing("2024-06-05T07:24:00.000Z", with: paid)
         let event = try event(Self.line(status, of: body), from: Self.source)
         #expect(event.transaction?.effectiveNextRenewalAt?.iso8601 == end)
         #expect(event.facts.map(\.until?.iso8601) == (name == "subscription_expired" ? [end] : []))

@@ -284,12 +284,12 @@ struct GooglePlayEnrichmentTests {
         #expect(renewed.tokens == [row], "the purchase before it is another one, and goes on by itself")
     }
 
-    @Test("400 with the reason of forgotten subscriptions ends none that the notification says somebody has")
+    @Test("400 with the reason of forgotten subscriptions ends only what the notification says has ended")
     func forgotten() throws {
         let body = #"{"error":{"code":400,"errors":[{"reason":"failedPrecondition"}]}}"#
         var play = FakePlay([Fixtures.token: (400, body)])
         for push in [
-            Fixtures.subscription(13), Fixtures.subscription(12), Fixtures.subscription(3), Fixtures.voided(),
+            Fixtures.subscription(13), Fixtures.subscription(12), Fixtures.voided(productType: "1"), Fixtures.voided(),
         ] {
             let step = try play.run(push)
             #expect(step?.kind == "answered 400")
@@ -297,12 +297,14 @@ struct GooglePlayEnrichmentTests {
             #expect(event.facts.map(\.kind) == [.loss])
         }
         for push in [
-            Fixtures.subscription(2), Fixtures.subscription(4), Fixtures.oneTimeProduct(1),
-            Fixtures.voided(refundType: "2"),
+            Fixtures.subscription(2), Fixtures.subscription(3), Fixtures.subscription(4), Fixtures.subscription(19),
+            Fixtures.oneTimeProduct(1), Fixtures.voided(refundType: "2"),
         ] {
             let step = try play.run(push)
             #expect(step?.kind == "unusable")
         }
+        let calledOff = try play.run(Fixtures.subscription(20))
+        #expect(calledOff?.kind == "answered 400")
         var chain = FakePlay([Self.a: (400, body), Self.b: (200, Fixtures.linked(to: Self.a))])
         let upgrade = try chain.event(Fixtures.subscription(4, token: Self.b))
         #expect(upgrade.purchase?.key == Fixtures.name(Self.a) && upgrade.stated.map(\.kind) == [.gain])

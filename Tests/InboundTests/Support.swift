@@ -18,6 +18,11 @@ struct SeededGenerator: RandomNumberGenerator {
     }
 }
 
+extension OutgoingFailure {
+    /// One of the server.
+    init(_ reason: String) { self.init(reason, isOfServer: true) }
+}
+
 func purchaselySource(
     authentication: Source.Authentication = .signature, secrets: [String] = ["foobar"], app: String? = nil,
     defaultEnvironment: String = "PRODUCTION", freshness: Duration? = nil

@@ -57,51 +57,6 @@ struct VendorWordsTests {
         #expect(plan.transactions.values.map(\.transaction.effectiveNextRenewalAt) == [Self.end])
     }
 
-    @Test("The end of a plan that was left takes nothing off the new plan's end, in either order, at its time or later")
-    func leftPlan() {
-        let begin = seconds(10)
-        func stating(_ kind: Fact.Kind, _ plan: String, at time: Timestamp, until: Timestamp) -> Event {
-            let fact = Fact(kind: kind, holder: user, at: time, until: until, plan: plan)
-            return .sample(
-                kind == .gain ? "ACTIVATE" : "DEACTIVATE", at: time,
-                status: kind == .gain ? "AUTO_RENEWING" : "DEACTIVATED", product: plan, fact: fact,
-                yieldsTransaction: kind == .loss, yieldsProduct: kind == .loss, until: until)
-        }
-        for delay in [0, 1] as [Int64] {
-            let left = stating(.loss, "monthly", at: begin.advanced(byMilliseconds: delay), until: Self.end)
-            for order in permutations([stating(.gain, "yearly", at: begin, until: Self.graceEnd), left]) {
-                let plan = Self.plan(order)
-                #expect(plan.transactions.values.map(\.transaction.effectiveNextRenewalAt) == [Self.graceEnd])
-                #expect(plan.transactions.values.map(\.transaction.status) == ["AUTO_RENEWING"])
-                #expect(plan.purchases.values.map(\.purchase.product) == ["yearly"])
-                #expect(plan.entitlements.values.map(\.access.isActive) == [true])
-            }
-        }
-    }
-
-    @Test("A subscription that passes on keeps its status, whatever its old holder's webhook calls it, in either order")
-    func transferredStatus() {
-        for delay in [0, 5_000] as [Int64] {
-            let time = seconds(10).advanced(byMilliseconds: delay)
-            let transferred = Fact(kind: .transferred, holder: anonymous, counterpart: user, at: time, until: Self.end)
-            let events: [Event] = [
-                .sample(
-                    "ACTIVATE", at: seconds(10), status: "AUTO_RENEWING",
-                    fact: .activate(user, seconds(10), until: Self.end), until: Self.end),
-                .sample(
-                    "SUBSCRIPTION_TRANSFERRED", holder: anonymous, at: time, status: "DEACTIVATED", fact: transferred,
-                    yieldsTransaction: true, until: Self.end),
-            ]
-            for order in permutations(events) {
-                let plan = Self.plan(order)
-                #expect(plan.transactions.values.map(\.transaction.status) == ["AUTO_RENEWING"])
-                #expect(plan.entitlements.values.filter(\.access.isActive).map(\.holder) == [user])
-            }
-            let alone = Self.plan(events.suffix(1))
-            #expect(alone.transactions.values.map(\.transaction.effectiveNextRenewalAt) == [Self.end])
-        }
-    }
-
     /// A subscription of Stripe whose items have periods of their own: its invoice is of one of them, and the coming
     /// invoice has the plan to which it is to change.
     private static let invoiced: [Event] = [

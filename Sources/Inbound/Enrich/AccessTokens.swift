@@ -39,7 +39,9 @@ actor AccessTokens {
         let number = lastWaiting
         let timer = Task {
             await clock.sleep(end)
-            if !Task.isCancelled { answer(number, .failure(OutgoingFailure("no access token came in time"))) }
+            if !Task.isCancelled {
+                answer(number, .failure(OutgoingFailure("no access token came in time", isOfServer: true)))
+            }
         }
         defer { timer.cancel() }
         return await withCheckedContinuation { waiting[number] = $0 }
@@ -68,7 +70,7 @@ actor AccessTokens {
 
     private func request() async -> Result<AccessToken, OutgoingFailure> {
         guard let assertion = account.assertion(for: scope, now: clock.now()) else {
-            return .failure(OutgoingFailure("the service account's key cannot sign"))
+            return .failure(OutgoingFailure("the service account's key cannot sign", isOfServer: true))
         }
         let form = "grant_type=\(Self.escaped(ServiceAccount.grant))&assertion=\(assertion)"
         let askedAt = clock.elapsed()
@@ -84,10 +86,12 @@ actor AccessTokens {
             return .failure(OutgoingFailure(reason, isOfServer: failure.isOfServer))
         }
         guard answer.status == 200 else {
-            return .failure(OutgoingFailure("no access token: \(account.tokenURL.shown) answered \(answer.status)"))
+            let reason = "no access token: \(account.tokenURL.shown) answered \(answer.status)"
+            return .failure(OutgoingFailure(reason, isOfServer: true))
         }
         guard let body = answer.body, let token = AccessToken(body, now: askedAt) else {
-            return .failure(OutgoingFailure("no access token: the answer of \(account.tokenURL.shown) has none"))
+            let reason = "no access token: the answer of \(account.tokenURL.shown) has none"
+            return .failure(OutgoingFailure(reason, isOfServer: true))
         }
         return .success(token)
     }

@@ -119,9 +119,9 @@ package final class KeySet: Sendable {
         of result: Result<OutgoingAnswer, OutgoingFailure>
     ) throws(OutgoingFailure) -> (JSONWebKeys, maxAge: Duration?) {
         let answer = try result.get()
-        guard answer.status == 200 else { throw OutgoingFailure("answered \(answer.status)") }
+        guard answer.status == 200 else { throw OutgoingFailure("answered \(answer.status)", isOfServer: true) }
         guard let body = answer.body else {
-            throw OutgoingFailure("the key set is longer than \(JSONWebKeys.documentBytesMax) bytes")
+            throw OutgoingFailure("the key set is longer than \(JSONWebKeys.documentBytesMax) bytes", isOfServer: true)
         }
         return (try read(body), answer.cacheControl.flatMap(CacheControl.maxAge))
     }
@@ -130,7 +130,7 @@ package final class KeySet: Sendable {
         do throws(JSONWebKeys.Unusable) {
             return try JSONWebKeys(document)
         } catch {
-            throw OutgoingFailure(error.reason)
+            throw OutgoingFailure(error.reason, isOfServer: true)
         }
     }
 

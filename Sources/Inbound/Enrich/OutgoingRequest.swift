@@ -56,7 +56,7 @@ package struct OutgoingFailure: Error, Sendable, Hashable {
     /// Whether it says something of the server: not where the request never got a connection or was given up here.
     package let isOfServer: Bool
 
-    package init(_ reason: String, isOfServer: Bool = true) {
+    package init(_ reason: String, isOfServer: Bool) {
         self.reason = reason
         self.isOfServer = isOfServer
     }

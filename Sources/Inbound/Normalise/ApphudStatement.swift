@@ -148,12 +148,21 @@ struct ApphudStatement {
     }
 
     /// The end of the paid period. A line in grace goes on behind it, and names no other end: `subscription_expired`
-    /// says when grace is over. So its end is the longest that a store has, as with Apple; that of a loss is as stated.
+    /// says when grace is over. So its end is the longest that the store has; that of a loss is as stated. Of Apple's
+    /// store grace may begin before the paid end.
     private var until: Timestamp? {
         guard let paid = line?.time(.iso8601("expires_at")) else { return nil }
-        guard isLineInGrace, paid <= occurredAt, meaning?.fact != .loss else { return paid }
-        return paid.advanced(byMilliseconds: Apple.longestGraceMilliseconds)
+        guard isLineInGrace, meaning?.fact != .loss, paid <= occurredAt || store == SharedVocabulary.apple else {
+            return paid
+        }
+        return paid.advanced(
+            byMilliseconds: store == SharedVocabulary.google
+                ? Self.longestGoogleGraceMilliseconds : Apple.longestGraceMilliseconds)
     }
+
+    /// 30 days, the longest grace period that an app can choose at Google
+    /// (developer.android.com/google/play/billing/lifecycle/subscriptions).
+    private static let longestGoogleGraceMilliseconds: Int64 = 30 * 86_400_000
 
     /// The offer stated by the event's name, else by the flags of the receipt, else by those of the line.
     private func offer() throws(Unreadable) -> String {

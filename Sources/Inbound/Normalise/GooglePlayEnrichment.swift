@@ -59,7 +59,7 @@ package struct GooglePlayEnrichment: Sendable {
         /// The API has forgotten it, some two months after its end.
         case ended
         /// Seen of subscriptions that the API has forgotten. Google's pages do not say that, and the reason fits other
-        /// failures, too: it is an end only where the notification does not contradict it.
+        /// failures, too: it is an end only where the notification is about one.
         case perhapsEnded
         /// The API knows no such token, or no longer: it proves nothing. A 404 without a reason is not the API's, and
         /// that of an app that the account does not reach is a fault.
@@ -112,8 +112,9 @@ package struct GooglePlayEnrichment: Sendable {
     /// The app that is asked about.
     package let packageName: String
     private let kind: Purchase.Kind
-    /// Whether what may be an end is one: not where the notification's name states a gain, nor of a one-time purchase,
-    /// which ends by the refund of the whole alone.
+    /// Whether what may be an end is one: where the notification's name states a loss, a voided payment or a payment
+    /// that was called off; any other may be about a subscription that runs, as one that was cancelled does. A one-time
+    /// purchase ends by the refund of the whole alone.
     private let allowsEnd: Bool
     private let asksAPI: Bool
     /// What the ledger has of the event's token, or of the one that it replaced.
@@ -128,8 +129,10 @@ package struct GooglePlayEnrichment: Sendable {
     package init?(_ notice: GooglePlayNotice, asksAPI: Bool = true) {
         guard let token = notice.token, let kind = notice.kind else { return nil }
         self.kind = kind
-        let statesGain = GooglePlayNames.meaning(of: notice.subject).fact == .gain
-        allowsEnd = notice.isWholeVoid || kind == .subscription && !statesGain
+        let isOfEnd =
+            notice.isVoid || GooglePlayNames.meaning(of: notice.subject).fact == .loss
+            || GooglePlayNames.isCalledOff(notice.subject)
+        allowsEnd = notice.isWholeVoid || kind == .subscription && isOfEnd
         self.asksAPI = asksAPI
         messageID = notice.messageID
         occurredAt = notice.occurredAt
