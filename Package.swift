@@ -145,7 +145,7 @@ let package = Package(
             ("Postgres", ["TestSupport"]),
             ("Systemd", []),
             ("HTTPServer", ["Vocabulary", nio, nioEmbedded, nioPosix, nioTLS]),
-            ("HTTPClient", ["Vocabulary", nio, nioPosix, nioTLS]),
+            ("HTTPClient", ["Vocabulary", nio, nioEmbedded, nioPosix, nioTLS]),
             ("Cluster", ["Linux", "Vocabulary"]),
             ("Configuration", ["Vocabulary"]),
             (

@@ -168,6 +168,7 @@ package final class EndpointClient {
 
     /// Starts in the loop's next turn: dials that fail at once must not call one another.
     private func dial(_ exchange: Exchange) {
+        exchange.begin(now: eventLoop.now)
         let dial = Dial(client: self, exchange: exchange)
         exchange.dial = dial
         dials[ObjectIdentifier(exchange)] = exchange

@@ -70,6 +70,7 @@ final class EndpointConnection: ChannelInboundHandler {
             return
         }
         exchange.placed()
+        exchange.begin(now: client.eventLoop.now)
         state = .busy(exchange)
         reader = exchange.reader()
         requests += 1

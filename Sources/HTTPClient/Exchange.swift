@@ -8,6 +8,7 @@ final class Exchange {
     let body: [ByteBuffer]
     private let answerBytesMax: Int
     private let keptBytesMax: Int
+    private let fairTime: TimeAmount
     /// Covers everything from the call to the last byte of the answer.
     let deadline: NIODeadline
     /// The stage while it has no connection yet.
@@ -17,6 +18,8 @@ final class Exchange {
     /// Watches the deadline until a connection does.
     var timer: Scheduled<Void>?
     var dial: Dial?
+    /// When it stopped waiting: it got a connection, or one was being opened for it.
+    private var began: NIODeadline?
     /// Whether it ends with the TLS handshake: no byte of a request is sent.
     let isHandshakeOnly: Bool
     /// When the server's certificate ends, once the handshake is done; of no other exchange.
@@ -27,6 +30,7 @@ final class Exchange {
     init(handshakeBy deadline: NIODeadline) {
         (head, body) = (ByteBuffer(), [])
         (answerBytesMax, keptBytesMax) = (0, 0)
+        fairTime = .zero
         isHandshakeOnly = true
         self.deadline = deadline
     }
@@ -50,6 +54,7 @@ final class Exchange {
         self.body = body
         answerBytesMax = request.answerBytesMax
         keptBytesMax = request.keptBytesMax
+        fairTime = TimeAmount(request.fairTime)
         self.deadline = deadline
         isHandshakeOnly = false
         self.completion = completion
@@ -63,7 +68,16 @@ final class Exchange {
         guard let completion else { return }
         self.completion = nil
         placed()
-        completion(result)
+        completion(hasWaitedTooLong(result) ? .failure(.timedOut(.waiting)) : result)
+    }
+
+    /// Called when it waits no longer; later calls, as of a repetition, do nothing.
+    func begin(now: NIODeadline) { began = began ?? now }
+
+    /// Whether it timed out because the wait for a connection left too little of its time.
+    private func hasWaitedTooLong(_ result: Result<EndpointAnswer, RequestFailure>) -> Bool {
+        guard case .failure(.timedOut) = result, let began else { return false }
+        return deadline - began < fairTime
     }
 
     /// Stops watching the deadline: from here on the connection does, or nothing is left to watch.

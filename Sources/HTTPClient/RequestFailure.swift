@@ -1,6 +1,7 @@
 /// How far a request had come.
 package enum RequestStage: String, Sendable, CaseIterable {
-    /// Waits for a connection: all that the client may have are busy.
+    /// Waits for a connection: all that the client may have are busy. Of a time-out also: it got one too late
+    /// (`EndpointRequest.fairTime`).
     case waiting
     case resolving
     case connecting
@@ -48,8 +49,9 @@ package enum RequestFailure: Error, Sendable, Equatable {
         if case .shortage = self { true } else { false }
     }
 
-    /// Whether it says something of the server: not where the request waited for a connection to the end, where this
-    /// machine could open none, or where this daemon gave it up.
+    /// Whether it says something of the server: not where the request waited for a connection to the end, or for so
+    /// long that the server had too little time (`EndpointRequest.fairTime`), where this machine could open none, or
+    /// where this daemon gave it up.
     package var isOfServer: Bool {
         switch self {
         case .timedOut(.waiting), .shortage, .cancelled: false

@@ -54,7 +54,8 @@ final class OutgoingClients: Sendable {
                     headers: request.headers)
                 let sent = EndpointRequest(
                     head: head, body: [request.body], timeout: request.timeout,
-                    answerBytesMax: request.answerBytesMax, keptBytesMax: request.answerBytesMax)
+                    fairTime: request.fairTime, answerBytesMax: request.answerBytesMax,
+                    keptBytesMax: request.answerBytesMax)
                 try client(for: request).send(sent) { result in
                     promise.completeWith(
                         result.mapError { OutgoingFailure($0.explanation, isOfServer: $0.isOfServer) as any Error })

@@ -4,9 +4,9 @@ import Synchronization
 
 @testable import HTTPServer
 
-/// A connection of the HTTP server without a socket. The first byte says how the rest is cut into reads: however TCP
-/// cuts a stream, the same requests come out of it, and so they do where all are left to the HTTP decoder. Where a
-/// request ends is what request smuggling plays with.
+/// A connection of the HTTP server without a socket. The first byte says how the rest is cut into reads, and it is cut
+/// where requests may begin, too. However TCP cuts a stream, the same requests come out of it, and so they do where all
+/// are left to the HTTP decoder. Where a request ends is what request smuggling plays with.
 enum HTTPServerTarget {
     private static let bodyBytesMax = 2_048
     private static let limits = HTTPServerLimits()
@@ -63,23 +63,34 @@ enum HTTPServerTarget {
     }
 
     static func run(_ input: [UInt8]) {
-        guard let first = input.first else { return }
+        guard let first = input.first, input.count > 1 else { return }
         let bytes = Array(input.dropFirst())
-        let (whole, answers) = listen(bytes, cutEvery: max(1, bytes.count))
-        let (decoded, decodedAnswers) = listen(bytes, cutEvery: max(1, bytes.count), inPlace: false)
+        let (whole, answers) = listen([bytes[...]])
+        let (decoded, decodedAnswers) = listen([bytes[...]], inPlace: false)
         require(whole.heard == decoded.heard, "the decoder reads another request")
         require(whole.rejected == decoded.rejected && answers == decodedAnswers, "the decoder leads to other answers")
-        let (cut, cutAnswers) = listen(bytes, cutEvery: Int(first) % 61 + 1)
+        let (apart, apartAnswers) = listen(atRequests(bytes))
+        require(whole.heard == apart.heard, "requests that come one by one are others")
+        require(whole.rejected == apart.rejected && answers == apartAnswers, "requests one by one get other answers")
+        let (cut, cutAnswers) = listen(every(Int(first) % 61 + 1, of: bytes))
         require(whole.heard == cut.heard, "the way a stream is cut decides which requests are in it")
         require(whole.rejected.count <= 1 && cut.rejected.count <= 1, "it goes on after a request it refused")
         require(whole.rejected.isEmpty == cut.rejected.isEmpty, "the way a stream is cut decides what is refused")
         require(answers == cutAnswers, "the way a stream is cut decides the answers")
     }
 
-    /// What was heard, and the answers' bytes.
-    private static func listen(
-        _ bytes: [UInt8], cutEvery step: Int, inPlace: Bool = true
-    ) -> (Listener, [UInt8]) {
+    private static func every(_ step: Int, of bytes: [UInt8]) -> [ArraySlice<UInt8>] {
+        stride(from: 0, to: bytes.count, by: step).map { bytes[$0..<min($0 + step, bytes.count)] }
+    }
+
+    /// Cut where a request may begin: one that is read in place is followed by another, or by what is the decoder's.
+    private static func atRequests(_ bytes: [UInt8]) -> [ArraySlice<UInt8>] {
+        let starts = bytes.indices.dropFirst().filter { bytes[$0...].starts(with: "POST ".utf8) }
+        return zip([0] + starts, starts + [bytes.count]).map { bytes[$0..<$1] }
+    }
+
+    /// What was heard of these reads, and the answers' bytes.
+    private static func listen(_ reads: [ArraySlice<UInt8>], inPlace: Bool = true) -> (Listener, [UInt8]) {
         let listener = Listener()
         let channel = EmbeddedChannel()
         let connection = IncomingConnection(
@@ -92,9 +103,9 @@ enum HTTPServerTarget {
         } catch {
             breach("the pipeline cannot be built: \(error)")
         }
-        for start in stride(from: 0, to: bytes.count, by: step) where channel.isActive {
+        for read in reads where channel.isActive {
             // Errors of the pipeline end at the last handler, which answers them.
-            _ = try? channel.writeInbound(ByteBuffer(bytes: bytes[start..<min(start + step, bytes.count)]))
+            _ = try? channel.writeInbound(ByteBuffer(bytes: read))
         }
         var answers: [UInt8] = []
         while let buffer = try? channel.readOutbound(as: ByteBuffer.self) { answers += buffer.readableBytesView }

@@ -1,4 +1,5 @@
 import NIOCore
+import NIOEmbedded
 import Testing
 import Vocabulary
 
@@ -114,6 +115,51 @@ import Vocabulary
         let stages = RequestStage.allCases.filter { $0 != .waiting }.map { RequestFailure.timedOut($0) }
         let others: [RequestFailure] = [.connectFailed("refused"), .connectionLost(.head), .malformedAnswer("cut")]
         #expect((stages + others).allSatisfy { $0.isOfServer })
+    }
+
+    /// How a request of five seconds fails that waits for a connection first, where the server must have two.
+    /// - Parameter isDialled: its connection has to be opened then, and is not; otherwise it is there, and silent.
+    private func timeOut(after wait: Int64, isDialled: Bool) throws -> RequestFailure? {
+        let loop = EmbeddedEventLoop()
+        let channel = EmbeddedChannel(loop: loop)
+        let addresses = loop.makePromise(of: [SocketAddress].self)
+        defer {
+            addresses.fail(ResolutionError(reason: "too late"))
+            _ = try? channel.finish(acceptAlreadyClosed: true)
+        }
+        let endpoint = EndpointURL(isTLS: false, host: "h", port: 80, target: "/")
+        let client = EndpointClient(
+            endpoint: endpoint, allowsPrivateAddresses: true, trust: try EndpointTrust.nobody(),
+            resolver: AddressResolver { _, _, _ in addresses.futureResult }, connectionsMax: 1, eventLoop: loop)
+        let head = try RequestHead(.get, endpoint, userAgent: "p")
+        let request = EndpointRequest(
+            head: head, timeout: .seconds(5), fairTime: .seconds(2), answerBytesMax: 0, keptBytesMax: 0)
+        var outcome: Result<EndpointAnswer, RequestFailure>?
+        if isDialled {
+            let first = EndpointRequest(head: head, timeout: .seconds(wait), answerBytesMax: 0, keptBytesMax: 0)
+            client.send(first) { _ in }
+            client.send(request) { outcome = $0 }
+            loop.advanceTime(by: .seconds(5))
+        } else {
+            let connection = EndpointConnection(client: client, tls: nil)
+            try connection.install(on: channel)
+            try channel.connect(to: SocketAddress(ipAddress: "192.0.2.1", port: 80)).wait()
+            let exchange = Exchange(request, head: ByteBuffer(), body: [], deadline: loop.now + .seconds(5)) {
+                outcome = $0
+            }
+            loop.advanceTime(by: .seconds(wait))
+            connection.start(exchange)
+            loop.advanceTime(by: .seconds(5 - wait))
+        }
+        return outcome?.failure
+    }
+
+    @Test("A time-out says nothing of the server where the wait for a connection left too little of the request's time")
+    func fairTime() throws {
+        #expect(try timeOut(after: 3, isDialled: true) == .timedOut(.resolving))
+        #expect(try timeOut(after: 4, isDialled: true) == .timedOut(.waiting))
+        #expect(try timeOut(after: 3, isDialled: false) == .timedOut(.head))
+        #expect(try timeOut(after: 4, isDialled: false) == .timedOut(.waiting))
     }
 
     @Test("The head of a GET names neither a content type nor the length of no body")

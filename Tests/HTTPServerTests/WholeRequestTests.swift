@@ -139,27 +139,42 @@ struct WholeRequestTests {
         }
     }
 
-    /// What a connection without a socket answers and rejects, and how many reads its decoder gets.
-    /// - Parameter bursts: of reading, each with its reads.
-    private func serve(
-        _ bursts: [[String]], inPlace: Bool
-    ) throws -> (answers: String, rejected: [TestHandler.Rejected], decoded: Int) {
-        let (handler, reads) = (TestHandler(bodyBytesMax: 200), Reads())
+    /// A connection without a socket. `reads` counts those of its decoder.
+    private func connect(_ handler: TestHandler, _ reads: Reads, inPlace: Bool = true) throws -> EmbeddedChannel {
         let connection = IncomingConnection(
             handler: handler, connections: Connections(), limits: Self.limits, waits: Waits(Self.limits), now: .now())
         var handlers: [any ChannelHandler] = [reads, RequestDecoder.make(Self.limits), connection]
         if inPlace { handlers.insert(WholeRequestReader(connection, Self.limits), at: 0) }
         let channel = EmbeddedChannel()
-        defer { _ = try? channel.finish(acceptAlreadyClosed: true) }
         try channel.pipeline.syncOperations.addHandlers(handlers)
         try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
-        for burst in bursts where channel.isActive {
-            for read in burst { channel.pipeline.fireChannelRead(ByteBuffer(string: read)) }
-            channel.pipeline.fireChannelReadComplete()
-        }
+        return channel
+    }
+
+    /// What it answers to one burst of reading.
+    private func answers(of channel: EmbeddedChannel, to burst: [String]) throws -> String {
+        for read in burst { channel.pipeline.fireChannelRead(ByteBuffer(string: read)) }
+        channel.pipeline.fireChannelReadComplete()
+        return try answers(of: channel)
+    }
+
+    private func answers(of channel: EmbeddedChannel) throws -> String {
         var answers = ""
         while let buffer = try channel.readOutbound(as: ByteBuffer.self) { answers += String(buffer: buffer) }
-        return (answers, handler.rejected, reads.count)
+        return answers
+    }
+
+    /// What a connection answers and rejects, and how many reads its decoder gets.
+    /// - Parameter bursts: of reading, each with its reads.
+    private func serve(
+        _ bursts: [[String]], inPlace: Bool
+    ) throws -> (answers: String, rejected: [TestHandler.Rejected], decoded: Int) {
+        let (handler, reads) = (TestHandler(bodyBytesMax: 200), Reads())
+        let channel = try connect(handler, reads, inPlace: inPlace)
+        defer { _ = try? channel.finish(acceptAlreadyClosed: true) }
+        var all = ""
+        for burst in bursts where channel.isActive { all += try answers(of: channel, to: burst) }
+        return (all, handler.rejected, reads.count)
     }
 
     private static let one = post("/echo", "one")
@@ -188,5 +203,19 @@ struct WholeRequestTests {
         #expect(served.answers == oracle.answers)
         #expect(served.rejected == oracle.rejected)
         #expect(served.decoded == decoded)
+    }
+
+    @Test("What comes while its client takes no answers is the decoder's, and is answered once the client takes them")
+    func unwritable() throws {
+        let reads = Reads()
+        let channel = try connect(TestHandler(), reads)
+        defer { _ = try? channel.finish(acceptAlreadyClosed: true) }
+        #expect(try answers(of: channel, to: [Self.one]).hasSuffix("one"))
+        channel.isWritable = false
+        #expect(try answers(of: channel, to: [Self.two]).isEmpty)
+        #expect(reads.count == 1)
+        channel.isWritable = true
+        channel.pipeline.fireChannelWritabilityChanged()
+        #expect(try answers(of: channel).hasSuffix("two"))
     }
 }

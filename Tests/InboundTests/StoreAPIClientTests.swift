@@ -137,6 +137,8 @@ struct StoreAPIClientTests {
             #expect(servers.observed.isEmpty)
             servers.answer(google)
             #expect(await Self.ask(client) == .answered(status: 200, body: []))
+            // Only the one who sends it knows how long it waited for a connection.
+            #expect(servers.sent.last?.fairTime == .seconds(2))
         }
     }
 

@@ -18,12 +18,16 @@ package struct OutgoingRequest: Sendable {
     package let body: [UInt8]
     /// From the call to the last byte of the answer.
     package let timeout: Duration
+    /// One that times out, and had less time than this after its wait for a connection, says nothing of the server
+    /// (`OutgoingFailure.isOfServer`).
+    package let fairTime: Duration
     /// Bytes of the answer's body that are read; of a longer one only the status is known.
     package let answerBytesMax: Int
 
     package init(
         _ url: EndpointURL, of source: String, method: Method = .get, allowsPrivateAddresses: Bool,
-        headers: [HeaderField] = [], body: [UInt8] = [], timeout: Duration, answerBytesMax: Int
+        headers: [HeaderField] = [], body: [UInt8] = [], timeout: Duration, fairTime: Duration = .zero,
+        answerBytesMax: Int
     ) {
         self.url = url
         self.source = source
@@ -32,6 +36,7 @@ package struct OutgoingRequest: Sendable {
         self.headers = headers
         self.body = body
         self.timeout = timeout
+        self.fairTime = fairTime
         self.answerBytesMax = answerBytesMax
     }
 }
@@ -53,7 +58,8 @@ package struct OutgoingAnswer: Sendable {
 /// Why a request brought no answer, for the journal: it names hosts, never a path, a header or a body.
 package struct OutgoingFailure: Error, Sendable, Hashable {
     package let reason: String
-    /// Whether it says something of the server: not where the request never got a connection or was given up here.
+    /// Whether it says something of the server: not where the request never got a connection, got it too late, or was
+    /// given up here.
     package let isOfServer: Bool
 
     package init(_ reason: String, isOfServer: Bool) {

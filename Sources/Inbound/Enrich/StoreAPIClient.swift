@@ -104,7 +104,7 @@ package final class StoreAPIClient: Sendable {
         let request = OutgoingRequest(
             url, of: source, allowsPrivateAddresses: settings.allowsPrivateAddresses,
             headers: [bearer, .plain("accept", "application/json")], timeout: left,
-            answerBytesMax: Enrichment.answerBytesMax)
+            fairTime: StoreRequestLimits.fairTimeout, answerBytesMax: Enrichment.answerBytesMax)
         switch await send(request) {
         case .failure(let failure):
             let what = failure.isOfServer ? "does not answer" : "has not answered"
