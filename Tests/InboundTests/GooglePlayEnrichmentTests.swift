@@ -288,9 +288,7 @@ struct GooglePlayEnrichmentTests {
     func forgotten() throws {
         let body = #"{"error":{"code":400,"errors":[{"reason":"failedPrecondition"}]}}"#
         var play = FakePlay([Fixtures.token: (400, body)])
-        for push in [
-            Fixtures.subscription(13), Fixtures.subscription(12), Fixtures.voided(productType: "1"), Fixtures.voided(),
-        ] {
+        for push in [Fixtures.subscription(13), Fixtures.subscription(12), Fixtures.voided()] {
             let step = try play.run(push)
             #expect(step?.kind == "answered 400")
             let event = try play.event(push)
@@ -298,7 +296,7 @@ struct GooglePlayEnrichmentTests {
         }
         for push in [
             Fixtures.subscription(2), Fixtures.subscription(3), Fixtures.subscription(4), Fixtures.subscription(19),
-            Fixtures.oneTimeProduct(1), Fixtures.voided(refundType: "2"),
+            Fixtures.oneTimeProduct(1), Fixtures.voided(refundType: "2"), Fixtures.voided(productType: "1"),
         ] {
             let step = try play.run(push)
             #expect(step?.kind == "unusable")

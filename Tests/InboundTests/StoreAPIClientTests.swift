@@ -139,6 +139,9 @@ struct StoreAPIClientTests {
             #expect(await Self.ask(client) == .answered(status: 200, body: []))
             // Only the one who sends it knows how long it waited for a connection.
             #expect(servers.sent.last?.fairTime == .seconds(2))
+            // With less time left than that, what it had after a wait says nothing.
+            _ = await Self.ask(client, timeout: .seconds(1))
+            #expect(servers.sent.last?.fairTime == .zero)
         }
     }
 

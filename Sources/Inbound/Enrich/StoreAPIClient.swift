@@ -101,10 +101,12 @@ package final class StoreAPIClient: Sendable {
         let base = settings.url
         let url = EndpointURL(isTLS: base.isTLS, host: base.host, port: base.port, target: target)
         let bearer = token.withBytes { HeaderField(name: "authorization", value: Secret(Array("Bearer ".utf8) + $0)) }
+        // A failure with less time left says nothing of the API in any case; its reason stays what it is.
+        let fairTime = left >= StoreRequestLimits.fairTimeout ? StoreRequestLimits.fairTimeout : .zero
         let request = OutgoingRequest(
             url, of: source, allowsPrivateAddresses: settings.allowsPrivateAddresses,
-            headers: [bearer, .plain("accept", "application/json")], timeout: left,
-            fairTime: StoreRequestLimits.fairTimeout, answerBytesMax: Enrichment.answerBytesMax)
+            headers: [bearer, .plain("accept", "application/json")], timeout: left, fairTime: fairTime,
+            answerBytesMax: Enrichment.answerBytesMax)
         switch await send(request) {
         case .failure(let failure):
             let what = failure.isOfServer ? "does not answer" : "has not answered"

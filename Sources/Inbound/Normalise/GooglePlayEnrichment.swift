@@ -112,9 +112,9 @@ package struct GooglePlayEnrichment: Sendable {
     /// The app that is asked about.
     package let packageName: String
     private let kind: Purchase.Kind
-    /// Whether what may be an end is one: where the notification's name states a loss, a voided payment or a payment
-    /// that was called off; any other may be about a subscription that runs, as one that was cancelled does. A one-time
-    /// purchase ends by the refund of the whole alone.
+    /// Whether what may be an end is one: where the notification's name states a loss or a payment that was called off;
+    /// any other may be about a subscription that runs, as one that was cancelled does, and one of which a past payment
+    /// was voided. A one-time purchase ends by the refund of the whole alone.
     private let allowsEnd: Bool
     private let asksAPI: Bool
     /// What the ledger has of the event's token, or of the one that it replaced.
@@ -130,8 +130,7 @@ package struct GooglePlayEnrichment: Sendable {
         guard let token = notice.token, let kind = notice.kind else { return nil }
         self.kind = kind
         let isOfEnd =
-            notice.isVoid || GooglePlayNames.meaning(of: notice.subject).fact == .loss
-            || GooglePlayNames.isCalledOff(notice.subject)
+            GooglePlayNames.meaning(of: notice.subject).fact == .loss || GooglePlayNames.isCalledOff(notice.subject)
         allowsEnd = notice.isWholeVoid || kind == .subscription && isOfEnd
         self.asksAPI = asksAPI
         messageID = notice.messageID
@@ -199,7 +198,11 @@ package struct GooglePlayEnrichment: Sendable {
         case .perhapsEnded where allowsEnd:
             return finish(status: status, purchase: nil, first: known?.first ?? token.name)
         case .fault: return cannotSay("the Google Play Developer API answered \(status)")
-        case .perhapsEnded, .other: return unusable("the Google Play Developer API answered \(status)")
+        case .perhapsEnded:
+            return unusable(
+                "the Google Play Developer API answered \(status) failedPrecondition, as of purchases that it has forgotten; "
+                    + "discard it if it stays so")
+        case .other: return unusable("the Google Play Developer API answered \(status)")
         }
     }
 
