@@ -162,7 +162,7 @@ import Vocabulary
         #expect(nowhere.end == .exited(1) && nowhere.errors.contains(blocked), "\(nowhere.errors)")
         // Stored, because it may be meant for something else.
         let odd = try secret(scratch, ["add", "x", "--directory", directory], input: "whsec_hunter2")
-        #expect(odd.end == .exited(0) && odd.errors.contains("no secret for an integration"), "\(odd.errors)")
+        #expect(odd.end == .exited(0) && odd.errors.contains("not a secret for an integration"), "\(odd.errors)")
         #expect(!odd.errors.contains("hunter2"))
     }
 
