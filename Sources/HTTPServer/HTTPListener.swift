@@ -182,16 +182,9 @@ extension ServerBootstrap {
     /// Limits a burst of reading to one read: `IncomingConnection` keeps whatever of it comes before its turn.
     func limitingReads(_ limits: HTTPServerLimits) -> ServerBootstrap {
         childChannelOption(.maxMessagesPerRead, value: 1)
-            .childChannelOption(.recvAllocator, value: limits.readAllocator)
-    }
-}
-
-extension HTTPServerLimits {
-    /// Has room for a whole webhook in every read, the first of a connection too: one that comes in parts is not read
-    /// in place, nor is any that follows it (`WholeRequestReader`). Many of Stripe's, Apple's and Apphud's are longer
-    /// than 2 KiB.
-    var readAllocator: AdaptiveRecvByteBufferAllocator {
-        let webhookBytes = min(8_192, readBytesMax)
-        return AdaptiveRecvByteBufferAllocator(minimum: webhookBytes, initial: webhookBytes, maximum: readBytesMax)
+            .childChannelOption(
+                .recvAllocator,
+                value: AdaptiveRecvByteBufferAllocator(
+                    minimum: 64, initial: min(2_048, limits.readBytesMax), maximum: limits.readBytesMax))
     }
 }

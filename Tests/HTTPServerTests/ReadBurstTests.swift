@@ -40,21 +40,18 @@ import Testing
         }
     }
 
-    /// Reads as the HTTP server does; `ended` gets what was seen of a connection.
-    private func bootstrap(_ ended: AsyncStream<Bursts.Seen>.Continuation) -> ServerBootstrap {
-        ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .limitingReads(HTTPServerLimits())
+    @Test("A client that sends as much as it can is read in bursts of the limit")
+    func bursts() async throws {
+        let limits = HTTPServerLimits()
+        let (ends, ended) = AsyncStream<Bursts.Seen>.makeStream()
+        let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .limitingReads(limits)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandler(Bursts(ended))
                 }
             }
-    }
-
-    @Test("A client that sends as much as it can is read in bursts of the limit")
-    func bursts() async throws {
-        let (ends, ended) = AsyncStream<Bursts.Seen>.makeStream()
-        let server = try await bootstrap(ended).bind(host: "127.0.0.1", port: 0).get()
+            .bind(host: "127.0.0.1", port: 0).get()
         let port = try #require(server.localAddress?.port)
         let client = try RawClient("127.0.0.1:\(port)")
         let bytes = 4 << 20
@@ -63,30 +60,6 @@ import Testing
         let seen = try #require(await ends.first { _ in true })
         try await server.close().get()
         #expect(seen.total == bytes)
-        #expect(seen.largest > 0 && seen.largest <= HTTPServerLimits().readBytesMax, "\(seen)")
-    }
-
-    @Test("What a fresh connection has sent already is one read")
-    func first() async throws {
-        try await withFolder { folder in
-            let (ends, ended) = AsyncStream<Bursts.Seen>.makeStream()
-            // What is sent over a socket file is there at once, before the connection is accepted.
-            let server = try await bootstrap(ended).serverChannelOption(.autoRead, value: false)
-                .bind(unixDomainSocketPath: "\(folder)/a").get()
-            let client = try RawClient("unix:\(folder)/a")
-            try await client.send(String(repeating: "x", count: 7_500))
-            client.endOutput()
-            try await server.setOption(.autoRead, value: true).get()
-            let seen = try #require(await ends.first { _ in true })
-            try await server.close().get()
-            #expect(seen.largest == 7_500, "\(seen)")
-        }
-    }
-
-    @Test("Small reads make none of a connection's later ones smaller")
-    func small() {
-        var allocator = HTTPServerLimits().readAllocator
-        for _ in 0..<9 { _ = allocator.record(actualReadBytes: 100) }
-        #expect(allocator.nextBufferSize() == 8_192)
+        #expect(seen.largest > 0 && seen.largest <= limits.readBytesMax, "\(seen)")
     }
 }
