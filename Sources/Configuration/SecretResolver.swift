@@ -6,7 +6,7 @@ package enum Purpose: Sendable, Hashable {
     /// and missing. Within the unit, a credential that is not there is an error.
     case check
     /// A command runs by it, perhaps while no daemon runs and with the credentials that it needs itself alone: as for
-    /// `.check`, but a credential that is not there is never an error. The command complains where it needs it.
+    /// `.check`, but a credential that is not there is never an error. The command reports it where it needs it.
     case command
     /// The daemon runs by it: what cannot be read is an error.
     case serve

@@ -35,7 +35,7 @@ package enum SecretText {
     /// The secret as it is stored: without the line break that a terminal, too, leaves at its end.
     package static func read(_ bytes: [UInt8]) throws(Refusal) -> Secret {
         var bytes = withoutLineBreak(bytes)
-        // Without a line feed, too: with that of its file it would be a line break to the daemon.
+        // Also without a line feed: its file adds one, and the daemon removes a CR before that.
         while bytes.last == UInt8(ascii: "\r") { bytes.removeLast() }
         guard bytes.contains(where: { !blanks.contains($0) }) else { throw .empty }
         guard bytes.count <= bytesMax else { throw .tooLong }

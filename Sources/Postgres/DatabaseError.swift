@@ -13,7 +13,7 @@ package enum DatabaseError: Error, Hashable, Sendable {
     /// Server and program disagree about the types of a statement, or the program misused the session.
     case protocolViolation(reason: String)
 
-    /// Of what the server refused; nil: it is another failure.
+    /// The SQLSTATE of the server's refusal; nil: it is another failure.
     package var sqlState: SQLState? {
         if case .refused(let refusal) = self { refusal.sqlState } else { nil }
     }

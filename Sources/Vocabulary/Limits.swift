@@ -166,7 +166,7 @@ package enum Limits {
     /// `reconnectBackoff`, so that after an outage of the database all daemons are back first.
     package static let leaseExpiryGrace: Duration = .seconds(6)
     /// How long a background task may fail by time-outs, collisions or a lack of room before that is logged.
-    package static let failureTimeout: Duration = .seconds(60)
+    package static let failureGrace: Duration = .seconds(60)
 
     // MARK: Delivery
 

@@ -110,7 +110,7 @@ private struct EarlyOperations: OperationalPaths {
 
     func admit(_ head: IncomingHead, servesAPI: Bool) -> Admission {
         if servesAPI, API.owns(path: head.path) { return .refuse(API.unavailable(Self.problem)) }
-        return Operations.admit(head, servesAPI: servesAPI, orLate: Self.problem)
+        return Operations.admit(head, servesAPI: servesAPI, timeoutText: Self.problem)
     }
 
     func respond(to request: IncomingRequest, with responder: Responder) {

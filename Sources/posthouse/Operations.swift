@@ -32,11 +32,11 @@ struct Operations: OperationalPaths {
     let sources: [String]
 
     func admit(_ head: IncomingHead, servesAPI: Bool) -> Admission {
-        Self.admit(head, servesAPI: servesAPI, orLate: "the database did not answer in time")
+        Self.admit(head, servesAPI: servesAPI, timeoutText: "the database did not answer in time")
     }
 
-    /// - Parameter late: what is said where the answer takes too long.
-    static func admit(_ head: IncomingHead, servesAPI: Bool, orLate late: String) -> Admission {
+    /// - Parameter timeoutText: of the 503 where the answer takes too long.
+    static func admit(_ head: IncomingHead, servesAPI: Bool, timeoutText: String) -> Admission {
         switch head.path {
         case "/healthz", "/readyz": break
         case "/metrics" where servesAPI: break
@@ -45,7 +45,7 @@ struct Operations: OperationalPaths {
         guard head.method == "GET" || head.method == "HEAD" else { return .refuse(.wrongMethod("GET")) }
         return .accept(
             bodyBytesMax: 0, answerTimeout: Limits.acknowledgementTimeout,
-            timeoutAnswer: .text(503, late + "\n"))
+            timeoutAnswer: .text(503, timeoutText + "\n"))
     }
 
     func respond(to request: IncomingRequest, with responder: Responder) {

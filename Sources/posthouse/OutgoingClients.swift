@@ -33,6 +33,8 @@ final class OutgoingClients: Sendable {
     private final class Clients {
         var byOrigin: [Origin: EndpointClient] = [:]
         var isClosed = false
+        /// The system's, once a client has needed them: to read them takes long.
+        var authorities: EndpointTrust?
     }
 
     private let loop: any EventLoop
@@ -95,6 +97,7 @@ final class OutgoingClients: Sendable {
     /// Makes new connections trust these authorities; open ones continue.
     func renew(_ authorities: EndpointTrust) {
         loop.execute { [self] in
+            clients.value?.authorities = authorities
             for (origin, client) in clients.value?.byOrigin ?? [:] where origin.isTLS { client.renew(authorities) }
         }
     }
@@ -121,10 +124,12 @@ final class OutgoingClients: Sendable {
             for client in held.byOrigin.values { client.close() }
             held.byOrigin = [:]
         }
+        let trust = try request.url.isTLS ? held.authorities ?? .system() : .nobody()
+        if request.url.isTLS { held.authorities = trust }
         let client = EndpointClient(
             endpoint: request.url, allowsPrivateAddresses: request.allowsPrivateAddresses,
-            trust: try request.url.isTLS ? .system() : .nobody(), resolver: resolver,
-            connectionsMax: Self.connectionsMax, eventLoop: loop, table: "[[source]]")
+            trust: trust, resolver: resolver, connectionsMax: Self.connectionsMax, eventLoop: loop,
+            table: "[[source]]")
         held.byOrigin[origin] = client
         return client
     }

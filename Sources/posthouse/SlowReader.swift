@@ -34,7 +34,7 @@ final class SlowReader<Value: Sendable>: Sendable {
         state = Mutex(State(read: read))
     }
 
-    /// From now on it reads so, and does not rest before the next reading.
+    /// Replaces how it reads. The next reading begins without a pause.
     func adopt(_ read: @escaping @Sendable () async -> Value?) {
         state.withLock { state in
             state.read = read
@@ -102,7 +102,7 @@ extension SlowReader<[OverdueFigures]> {
         SlowReader(timeout: .seconds(1), interval: .seconds(60)) { nil }
     }
 
-    /// From now on it counts by these.
+    /// Replaces the leeways and the pool by which it counts.
     /// - Parameters:
     ///   - pool: not the page's, where that has one connection: the count may take long.
     ///   - limit: of a count; nil: none.

@@ -118,7 +118,7 @@ struct QueueTests {
     func failuresAlone() {
         let (failures, began) = (LastingFailures(), ContinuousClock.now)
         func failed(after seconds: Int) -> Bool {
-            failures.failed("giving back", timeout: .seconds(60), at: began + .seconds(seconds))
+            failures.failed("giving back", grace: .seconds(60), at: began + .seconds(seconds))
         }
         #expect(!failed(after: 0))
         #expect(!failed(after: 3_600))

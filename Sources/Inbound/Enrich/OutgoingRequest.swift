@@ -58,8 +58,8 @@ package struct OutgoingAnswer: Sendable {
 /// Why a request brought no answer, for the journal: it names hosts, never a path, a header or a body.
 package struct OutgoingFailure: Error, Sendable, Hashable {
     package let reason: String
-    /// Whether it says something of the server: not where the request never got a connection, got it too late, or was
-    /// given up here.
+    /// Whether a breaker counts it as the server's: all but where the request never got a connection, got it too late,
+    /// or was given up here. A key or a file that must be mended counts, too: trying again at once gains nothing.
     package let isOfServer: Bool
 
     package init(_ reason: String, isOfServer: Bool) {

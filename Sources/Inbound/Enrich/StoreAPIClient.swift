@@ -87,7 +87,7 @@ package final class StoreAPIClient: Sendable {
     }
 
     private func attempt(_ target: String, _ tokens: AccessTokens, until end: Duration) async -> Attempt {
-        let isFair = end - clock.elapsed() >= StoreRequestLimits.fairTimeout
+        let isFair = end - clock.elapsed() >= StoreRequestLimits.fairTime
         let token: Secret
         switch await tokens.token(until: end) {
         case .success(let given): token = given
@@ -102,7 +102,7 @@ package final class StoreAPIClient: Sendable {
         let url = EndpointURL(isTLS: base.isTLS, host: base.host, port: base.port, target: target)
         let bearer = token.withBytes { HeaderField(name: "authorization", value: Secret(Array("Bearer ".utf8) + $0)) }
         // A failure with less time left says nothing of the API in any case; its reason stays what it is.
-        let fairTime = left >= StoreRequestLimits.fairTimeout ? StoreRequestLimits.fairTimeout : .zero
+        let fairTime = left >= StoreRequestLimits.fairTime ? StoreRequestLimits.fairTime : .zero
         let request = OutgoingRequest(
             url, of: source, allowsPrivateAddresses: settings.allowsPrivateAddresses,
             headers: [bearer, .plain("accept", "application/json")], timeout: left, fairTime: fairTime,
@@ -112,7 +112,7 @@ package final class StoreAPIClient: Sendable {
             let what = failure.isOfServer ? "does not answer" : "has not answered"
             return Attempt(
                 reply: .failed(reason: "\(base.shown) \(what): \(failure.reason)"),
-                isFair: failure.isOfServer && left >= StoreRequestLimits.fairTimeout)
+                isFair: failure.isOfServer && left >= StoreRequestLimits.fairTime)
         case .success(let answer):
             if answer.status == 401 { await tokens.refuse(token) }
             // A longer one than can be kept is no fault of the API: it is read as one that says nothing.

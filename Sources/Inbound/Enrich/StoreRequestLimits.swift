@@ -10,7 +10,7 @@ enum StoreRequestLimits {
     static let requestTimeout: Duration = .seconds(5)
     /// A request that fails with less time than this says nothing of the API. Nor does one that times out and had less
     /// than this after its wait for a connection here.
-    static let fairTimeout: Duration = .seconds(2)
+    static let fairTime: Duration = .seconds(2)
     /// Webhooks of one source that are being asked about at once; further ones are spooled or answered 503. Over the 16
     /// connections that a source has to an origin (`OutgoingClients`) they are four rounds: each has its answer within
     /// `requestTimeout` while the API needs at most 1.25 s for one.

@@ -84,9 +84,8 @@ package struct Purchasely: SourceAdapter {
             status: try fields.text("subscription_status"))
     }
 
-    /// Whether what it says of the transaction, its end above all, need not hold for the purchase: it may name that by
-    /// which the purchase goes on, and say of a plan or a holder that was left that it is over. What was taken back
-    /// (REVOKED) is so for all.
+    /// Whether what it says of the transaction, its end above all, may be about a plan or a holder that was left, while
+    /// the purchase goes on by the same transaction. REVOKED takes the transaction back for everybody.
     private func yieldsTransaction(_ fields: BodyFields, eventName: String) throws(Unreadable) -> Bool {
         switch PurchaselyNames.factKind(of: eventName) {
         case .loss: try !isRevoked(fields)

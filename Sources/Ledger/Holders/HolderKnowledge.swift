@@ -1,6 +1,6 @@
 import Vocabulary
 
-/// What a batch knows about holders beyond their purchases: loaded from the database or learned from its events.
+/// What a batch knows about holders beyond their purchases: loaded from the database or added by its events.
 struct HolderKnowledge {
     struct LinkKey: Hashable {
         var scope: Scope
@@ -27,7 +27,7 @@ struct HolderKnowledge {
         var identity: Holder
     }
 
-    /// What is known of an identity: loaded and learned.
+    /// What is known of an identity: loaded and added.
     struct Identity {
         /// The first install that identified as it; a stand-in, if that was erased and none has identified since.
         var first: String?
@@ -70,7 +70,7 @@ struct HolderKnowledge {
 
     /// Sources with changes of holders. Of others nothing is known that could concern a holder as a whole.
     let changing: Set<String>
-    /// Loaded and learned.
+    /// Loaded and added.
     private(set) var links: [LinkKey: Link] = [:]
     private(set) var newLinks: Set<LinkKey> = []
     /// Anonymous holders whose links were looked up, whether there are any or not.

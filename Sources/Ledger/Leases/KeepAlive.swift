@@ -28,7 +28,7 @@ extension Queue {
     /// frozen host, and has not closed the connections yet. The pool logs that it is out of reach.
     private func reportStandstill(_ error: any Error) {
         guard error is DatabaseError, !Task.isCancelled, pool.isReachable, !registration.mayStart,
-            lasting.failed(Self.renewing, timeout: .zero, at: .now)
+            lasting.failed(Self.renewing, grace: .zero, at: .now)
         else { return }
         observe(.warning("the database has not committed lately, so nothing is delivered until it does: \(error)"))
     }

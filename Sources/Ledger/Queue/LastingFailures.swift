@@ -13,15 +13,15 @@ final class LastingFailures: Sendable {
     private let tasks = Mutex<[String: Failure]>([:])
 
     /// The task failed. A failure that comes long after the one before begins anew: not every task is tried again by
-    /// itself. Long is ten times `timeout`, because a try may last longer than that: for `statement_timeout`.
-    /// - Parameter timeout: how long it may fail before that is reported.
+    /// itself. Long is ten times `grace`, because one try may last longer than that, up to `statement_timeout`.
+    /// - Parameter grace: how long it may fail before that is reported.
     /// - Returns: whether to report it now: once, until it has succeeded.
-    func failed(_ task: String, timeout: Duration, at time: ContinuousClock.Instant) -> Bool {
+    func failed(_ task: String, grace: Duration, at time: ContinuousClock.Instant) -> Bool {
         tasks.withLock { tasks in
             var failure = tasks[task] ?? Failure(since: time, last: time)
-            if !failure.isReported, time - failure.last > timeout * 10 { failure.since = time }
+            if !failure.isReported, time - failure.last > grace * 10 { failure.since = time }
             failure.last = time
-            let isDue = !failure.isReported && time - failure.since >= timeout
+            let isDue = !failure.isReported && time - failure.since >= grace
             if isDue { failure.isReported = true }
             tasks[task] = failure
             return isDue

@@ -144,9 +144,9 @@ package struct Queue: Sendable {
         if let error = error as? DatabaseError {
             if error.isConnectionLevel { return }
             if error.isRetryable, !logsTimeouts || !error.isStatementTimeout {
-                let timeout = Limits.failureTimeout
-                guard lasting.failed(what, timeout: timeout, at: time) else { return }
-                return observe(.warning("\(what) has not succeeded for \(timeout) and is tried again: \(error)"))
+                let grace = Limits.failureGrace
+                guard lasting.failed(what, grace: grace, at: time) else { return }
+                return observe(.warning("\(what) has not succeeded for \(grace) and is tried again: \(error)"))
             }
         }
         observe(.warning("\(what) failed and will be tried again: \(error)"))

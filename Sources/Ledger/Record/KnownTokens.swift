@@ -22,7 +22,7 @@ struct KnownTokens {
     private static let aheadMaxMilliseconds: Int64 = 10_000
 
     private var rows: [Key: KnownToken] = [:]
-    private var learned: [Key: RecordTables.TokenRow] = [:]
+    private var added: [Key: RecordTables.TokenRow] = [:]
 
     /// The rows of some tokens. The arrays have one source for each token.
     static let statement = Statement<([String], [Identifier]), RecordTables.TokenRow>(
@@ -50,9 +50,9 @@ struct KnownTokens {
         for row in answer { rows[Key(row.source, row.known.token)] = row.known }
     }
 
-    /// Takes what an event says of tokens.
+    /// Adds what an event says of tokens.
     ///
-    /// It does not fit, and nothing of it is taken, if its token belongs to another purchase or environment than it
+    /// It does not fit, and nothing of it is added, if its token belongs to another purchase or environment than it
     /// presumes, or has been replaced. Nor does it if it replaces a token and something newer than the API's answer is
     /// known of the purchase: that may be the replaced token's end, which would outlast what the event states. A line
     /// of an export says what became of tokens, and nothing by them.
@@ -66,7 +66,7 @@ struct KnownTokens {
         for (index, token) in event.tokens.enumerated() {
             let key = Key(event.scope.source, token.token)
             var joined = token
-            if let known = changed[key]?.known ?? learned[key]?.known ?? rows[key] {
+            if let known = changed[key]?.known ?? added[key]?.known ?? rows[key] {
                 guard fits(token, known, isOwn: index == 0 && !event.isImport) else { return false }
                 joined = known.joined(by: token)
                 if joined == known { continue }
@@ -79,7 +79,7 @@ struct KnownTokens {
         {
             return false
         }
-        learned.merge(changed) { $1 }
+        added.merge(changed) { $1 }
         return true
     }
 
@@ -93,7 +93,7 @@ struct KnownTokens {
 
     /// The rows to be written: each token once, in one order everywhere.
     var newRows: [RecordTables.TokenRow] {
-        learned.sorted { left, right in
+        added.sorted { left, right in
             left.key.source == right.key.source
                 ? left.key.token < right.key.token
                 : left.key.source.lexicographicallyPrecedes(right.key.source)

@@ -16,7 +16,7 @@ struct EffectiveMoves {
             left.move == right.move && left.from == right.from && left.until == right.until
         }
 
-        /// The same, which also says this of a holder.
+        /// The same effect with one more register.
         fileprivate func adding(_ register: Register) -> Effect {
             var effect = self
             effect.reading = reading.adding(register)

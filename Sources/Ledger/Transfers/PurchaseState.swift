@@ -281,7 +281,7 @@ extension FactReading {
         return reading
     }
 
-    /// The same statement, which also says this of a holder.
+    /// The same statement with one more register.
     func adding(_ register: Register) -> FactReading {
         var reading = self
         reading.registers.append(register)

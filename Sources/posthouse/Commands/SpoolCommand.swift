@@ -53,7 +53,8 @@ struct ListSpool: AsyncParsableCommand {
             }
             for folder in waiting.unreadable {
                 Terminal.printToStandardError(
-                    "folder \(folder) cannot be read by this user: what waits there is not shown")
+                    "folder \(folder) cannot be read by this user: what waits there is not shown; "
+                        + "run this as root or as the daemon's user")
             }
             for name in waiting.damaged { Terminal.printToStandardError("damaged, not recorded: \(name)") }
             guard !waiting.files.isEmpty else {
@@ -185,7 +186,8 @@ struct RecordSpool: AsyncParsableCommand {
             }
             for folder in before.unreadable {
                 Terminal.printToStandardError(
-                    "folder \(folder) cannot be read by this user: what waits there is not recorded")
+                    "folder \(folder) cannot be read by this user: what waits there is not recorded; "
+                        + "run this as root or as the daemon's user")
             }
             let isLeft = results.count < mine || results.contains { !$0.isGone }
             if isLeft || !before.unreadable.isEmpty || !before.former.isEmpty {
