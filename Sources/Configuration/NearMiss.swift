@@ -27,7 +27,7 @@ package enum NearMiss {
         return near.isEmpty ? "; there are \(candidates.map { "`\($0)`" }.joined(separator: ", "))" : near
     }
 
-    /// Insertions, deletions, substitutions and swaps of neighbours, each one edit (optimal string alignment).
+    /// Insertions, deletions, substitutions and swaps of adjacent letters, each one edit (optimal string alignment).
     static func distance(_ left: String, _ right: String) -> Int {
         let a = Array(left.unicodeScalars)
         let b = Array(right.unicodeScalars)

@@ -52,7 +52,7 @@ struct KeySetMachineTests {
         #expect(known.answer == "key" && known.action == .nothing)
     }
 
-    @Test("A token begins the first fetch if nothing else did, and is undecided")
+    @Test("A token begins the first fetch if nothing else did, and is unverifiable until then")
     func firstByToken() {
         var machine = KeySetMachine(now: .zero)
         let looked = Self.look(&machine, "run-1", 0)
@@ -164,7 +164,7 @@ struct KeySetMachineTests {
         #expect(first == .wait(until: .seconds(now + 301)), "a success begins the gaps anew")
     }
 
-    @Test("Without keys a failed fetch leaves tokens undecided, which ask again once a minute")
+    @Test("Without keys a failed fetch leaves tokens unverifiable, which ask again once a minute")
     func failuresWithoutKeys() {
         var machine = KeySetMachine(now: .zero)
         var now: Int64 = 0
@@ -186,7 +186,7 @@ struct KeySetMachineTests {
         #expect(failed == .wait(until: .seconds(now + 60)))
     }
 
-    @Test("A failed fetch that an unknown key asked for leaves that key undecided until one succeeds")
+    @Test("A failed fetch that an unknown key asked for leaves that key unverifiable until one succeeds")
     func failureAfterUnknownKey() {
         var machine = Self.fetched(age: 86_400)
         let asks = Self.look(&machine, "other", 1_000)

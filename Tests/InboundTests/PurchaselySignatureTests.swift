@@ -3,7 +3,7 @@ import Vocabulary
 
 @testable import Inbound
 
-/// Oracle: the vector of Purchasely's documentation (custom_blocks/BackendEntitlementsSecurity.md).
+/// Oracle: the vector of Purchasely's documentation ("Backend entitlements security").
 @Suite struct PurchaselySignatureTests {
     static let secret = "foobar"
     static let timestamp = "1698322022"

@@ -12,7 +12,7 @@ import goals_backlog
 import goals_delivery
 import goals_ingest
 import goals_latency
-import goals_neighbours
+import goals_isolation
 import growth
 import import_load
 import machine
@@ -84,7 +84,7 @@ def peers(text: str) -> list[str]:
 
 def measure(bench: Bench, wanted: set[str]) -> list[Row]:
     single = {"P1": goals_ingest.p1, "P4": goals_ingest.p4, "P5": goals_latency.p5, "P6": goals_delivery.p6,
-              "P7": goals_backlog.p7, "P8": goals_backlog.p8, "P9": goals_neighbours.p9, "P10": goals_delivery.p10}
+              "P7": goals_backlog.p7, "P8": goals_backlog.p8, "P9": goals_isolation.p9, "P10": goals_delivery.p10}
     rows: list[Row] = []
     for goal in GOALS:
         began = time.monotonic()

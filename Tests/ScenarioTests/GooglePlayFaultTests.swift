@@ -162,7 +162,7 @@ import Vocabulary
         let authorization = try Google.authorization()
         // The keys of Google's tokens are fetched in the background.
         let first = Google.push(4, Self.token("held"), id: "first")
-        #expect(try eventually(within: 600) { try relay.post("play", authorization, first) == 200 })
+        #expect(try eventually(within: 180) { try relay.post("play", authorization, first) == 200 })
         let holder = try ChildProcess([
             TestCluster.psql, "-X", "-q", "-d", database.connectionString, "-c",
             "BEGIN; LOCK TABLE purchase_tokens, transfers IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(3600)",

@@ -1,7 +1,7 @@
 internal import Ledger
 internal import Vocabulary
 
-/// Purchasely's signature (github Purchasely/Documentation, custom_blocks/BackendEntitlementsSecurity.md):
+/// Purchasely's signature (its documentation, "Backend entitlements security"):
 /// `X-PURCHASELY-REQUEST-SIGNATURE` is the lower-case hex of HMAC-SHA256 with the client shared secret over
 /// `X-PURCHASELY-TIMESTAMP` and the raw body, with nothing between them.
 ///

@@ -1,7 +1,7 @@
 /// Ids of messages as ranges that have none but narrow gaps. What is kept of messages in a wide gap, whose messages are
 /// pruned, may be more than one statement can read.
 enum AuditRuns {
-    /// Ids between two neighbours of a range.
+    /// Ids between two adjacent ids of a range, at most.
     static let gapMax: Int64 = 100
 
     /// - Parameter ids: ascending.

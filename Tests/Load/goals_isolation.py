@@ -8,7 +8,7 @@ from processes import Process, wait_until
 from relay import Integration, healthy
 from report import Row
 
-DATABASE = "neighbours"
+DATABASE = "isolation"
 HANGING_PORT, SLOW_PORT = 9503, 9504
 
 
